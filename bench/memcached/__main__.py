@@ -25,7 +25,7 @@ from bench.common.tools import KVMARK, find, find_example
 
 from kvmark.analysis.peers import PeerBound, PeerCase
 from kvmark.testbed.console import connect
-from kvmark.testbed.memcached.data import stats
+from kvmark.testbed.memcached import stats
 from kvmark.testbed.state import Testbed
 
 BARE: Final = "bare epoll loop"

@@ -19,12 +19,13 @@ from kvmark.plan.model import Plan
 from kvmark.records import Records, Run, RunFolder
 from kvmark.run.agent import Agent, Report
 from kvmark.run.context import RunContext
-from kvmark.run.coordinator import Lost, conduct
+from kvmark.run.coordinator import conduct
 from kvmark.run.execution import ExecutedRun, execute
 from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller, LocalGenerator
 
 WORDS = ("--clients", "6", "--interval", "50ms", "--no-settle", "--workers", "1")
+KILLED = Report(problem=("GeneratorDied", "it was killed"))
 
 
 @dataclass
@@ -37,7 +38,7 @@ class LocalCrew:
     watch: Callable[[int, Report], object] = lambda share, report: None
     """Called with each report before the coordinator gets it."""
     is_disturbed: Callable[[], bool] = lambda: False
-    queue: SimpleQueue[tuple[int, Report | Lost]] = field(default_factory=SimpleQueue)
+    queue: SimpleQueue[tuple[int, Report]] = field(default_factory=SimpleQueue)
     agents: dict[int, Agent] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
     sent: list[tuple[str, int, dict[str, int]]] = field(default_factory=list)
@@ -59,15 +60,15 @@ class LocalCrew:
 
         threading.Thread(target=work, daemon=True).start()
 
-    def reports(self, timeout_s: float) -> list[tuple[int, Report | Lost]]:
+    def reports(self, timeout_s: float) -> list[tuple[int, Report]]:
         deadline_s = time.monotonic() + timeout_s
-        found: list[tuple[int, Report | Lost]] = []
+        found: list[tuple[int, Report]] = []
         while True:
             try:
                 share, report = self.queue.get(timeout=max(deadline_s - time.monotonic(), 0.001))
             except Empty:
                 return found
-            if isinstance(report, Report):
+            if report is not KILLED:
                 if share in self.lost:
                     continue
                 self.watch(share, report)
@@ -90,7 +91,7 @@ class LocalCrew:
         """Ends an agent's engine and loses the agent."""
         self.lost.add(share)
         self.agents[share].stop()
-        self.queue.put((share, Lost("it was killed")))
+        self.queue.put((share, KILLED))
 
 
 @dataclass

@@ -22,7 +22,7 @@ from kvmark.testbed import cassandra, control
 from kvmark.testbed.cassandra.server import connect
 from kvmark.testbed.console import Console
 from kvmark.testbed.observe import Observer
-from kvmark.testbed.process import make_group, remove_group, wait_until
+from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import Node, Testbed, owner_of
 from redis_testbeds import PATIENCE_S, Run
 
@@ -173,7 +173,7 @@ def test_password_and_tls_are_required(node: Testbed) -> None:
         Console("cql", encrypted).ask(LOCAL)
     # The hash of the first password is remembered for two seconds.
     is_refused = lambda: "uthentication" in refusal(encrypted, "cassandra")  # noqa: E731
-    wait_until(is_refused, "refuse", node.watched(), 30)
+    node.wait_until(is_refused, "refuse", 30)
     assert "connection" in refusal(plain, SECRET)
 
 
@@ -205,7 +205,7 @@ def wait_for_counters(observer: Observer, node: Testbed, least_bytes: int = -1) 
         (row,) = observer.sample()
         return row["gc_count"] is not None and row["network_received_bytes"] > least_bytes
 
-    wait_until(have_come, "answer", node.watched(), PATIENCE_S)
+    node.wait_until(have_come, "answer", PATIENCE_S)
 
 
 def test_observing_shows_the_resource_usage_of_the_node(node: Testbed) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import process
-from kvmark.testbed.process import Identity, Watched, joining, make_group, ran_out, remove_group
+from kvmark.testbed.process import Identity, joining, make_group, ran_out, remove_group
+from kvmark.testbed.state import Node, Testbed
 from waiting import PATIENCE_S
 
 Start = Callable[..., Identity]
@@ -59,7 +60,11 @@ def start(server_log: Path) -> Iterator[Start]:
 def wait_for(
     condition: Callable[[], bool], one: Identity, server_log: Path, within_s: float = PATIENCE_S
 ) -> None:
-    process.wait_until(condition, "dance", [Watched("program", one, server_log)], within_s)
+    folder = server_log.parent
+    node = Node(name=folder.name, role="peer", host="", port=0, command=(), process=one)
+    texts = dict.fromkeys(("name", "system", "version", "created", "url"), "program")
+    testbed = Testbed.model_validate({**texts, "nodes": (node,), "folder": folder.parent})
+    testbed.wait_until(condition, "dance", within_s)
 
 
 def test_a_process_is_detached_and_has_nothing_of_the_environment(
@@ -145,7 +150,7 @@ def test_an_ended_slow_or_missing_process_is_reported(start: Start, server_log: 
     with pytest.raises(SystemUnderTestError, match=r"longer than 0.01 s to dance.*is: ready$"):
         wait_for(lambda: False, start(), server_log, 0.01)
     one = process.start([sys.executable, "-c", "print('no luck today\\n\\n')"], server_log)
-    with pytest.raises(SystemUnderTestError, match=r"^program ended by itself: no luck today$"):
+    with pytest.raises(SystemUnderTestError, match=r"^program/\S+ ended by itself: no luck today$"):
         wait_for(lambda: False, one, server_log)
     with pytest.raises(SystemUnderTestError, match="no-such-program can't be started because No"):
         process.start(["/no-such-program"], server_log)

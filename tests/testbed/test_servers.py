@@ -21,9 +21,9 @@ from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed import control, memcached
 from kvmark.testbed.console import Console, connect
-from kvmark.testbed.memcached.data import contents
+from kvmark.testbed.memcached import contents
 from kvmark.testbed.observe import Observer
-from kvmark.testbed.process import kill, start, wait_until
+from kvmark.testbed.process import kill, start
 from kvmark.testbed.state import Testbed, owner_of
 from programs import needs, script
 from redis_testbeds import FIRST, PATIENCE_S, Ask, Up
@@ -177,8 +177,7 @@ def answered(observer: Observer, testbed: Testbed, least: int = 0) -> dict[str, 
         seen[:] = observer.sample()
         return bool(seen) and (seen[0]["network_received_bytes"] or 0) > least
 
-    watched = Testbed.read(testbed.folder).watched()
-    wait_until(has_answered, "answer", watched, PATIENCE_S)
+    Testbed.read(testbed.folder).wait_until(has_answered, "answer", PATIENCE_S)
     return seen[0]
 
 

@@ -91,6 +91,12 @@ class Agent:
         self.ended_phase: int | None = None
         """The index of the last phase that was ended from outside."""
         self.is_disturbed = False
+        self._reports: SimpleQueue[Report] = SimpleQueue()
+        self._logs: dict[str, Tail] = {}
+        self._begun = 0
+        """The number of phases that have begun or were skipped."""
+        self._waits_for = (-1, "")
+        """The last phase that waited, and its name."""
 
     def describe(self, calibration: str) -> dict[str, Any]:
         """The machine, the engine's overhead there with this plan, and kvmark's version."""
@@ -159,13 +165,14 @@ class Agent:
         if all_cores:
             own = own.model_copy(update={"workers": len(os.sched_getaffinity(0))})
         with tempfile.TemporaryDirectory(prefix="kvmark-agent-") as folder:
-            engine = _Engine(self, Path(folder))
+            self._logs = {name: Tail(Path(folder) / name) for name in _LOGS}
             process = psutil.Process(self.generator.pid)
+            words = (own.to_json(), Path(folder), password)
             thread = threading.Thread(
-                target=engine.run, args=(own.to_json(), password), name="kvmark-agent", daemon=True
+                target=self._execute, args=words, name="kvmark-agent", daemon=True
             )
             thread.start()
-            yield from _with_samples(engine.reports, process)
+            yield from _with_samples(self._reports, process)
             thread.join()
 
     def stops(self) -> int:
@@ -174,32 +181,18 @@ class Agent:
             self._stops = max(self._stops, 1)
         return self._stops
 
-
-class _Engine:
-    """One run of the generator, on its own thread."""
-
-    def __init__(self, agent: Agent, folder: Path) -> None:
-        self.reports: SimpleQueue[Report] = SimpleQueue()
-        self._agent = agent
-        self._folder = folder
-        self._logs = {name: Tail(folder / name) for name in _LOGS}
-        self._begun = 0
-        self._waits_for = (-1, "")
-        """The last phase that waited, and its name."""
-
-    def run(self, plan: str, password: Secret | None) -> None:
+    def _execute(self, plan: str, folder: Path, password: Secret | None) -> None:
         """Executes the plan, and reports its result or problem."""
-        agent = self._agent
         caller = Caller(
             # The logs have whole lines when progress is reported.
             lambda progress: self._report(progress=progress),
             self._may_begin,
-            is_disturbed=lambda: agent.is_disturbed,
-            ended_phase=lambda: agent.ended_phase,
+            is_disturbed=lambda: self.is_disturbed,
+            ended_phase=lambda: self.ended_phase,
             password=password,
         )
         try:
-            result = agent.generator.run(plan, self._folder, caller, agent.stops)
+            result = self.generator.run(plan, folder, caller, self.stops)
             self._report(result=result)
         except KvmarkError as problem:
             self._report(problem=(type(problem).__name__, str(problem)))
@@ -215,13 +208,13 @@ class _Engine:
             index = max(self._begun, index + 1)
             self._waits_for = (index, name)
             self._report(waits_for=index)
-        return self._agent.starts_ns.get(index, False)
+        return self.starts_ns.get(index, False)
 
     def _report(self, **news: Any) -> None:
         logs = {name: log.lines() for name, log in self._logs.items()}
         kinds = (json.loads(line).get("kind") for line in logs[files.EVENTS].splitlines())
         self._begun += sum(kind in {"phase_started", "phase_skipped"} for kind in kinds)
-        self.reports.put(Report(logs, **news))
+        self._reports.put(Report(logs, **news))
 
 
 def _with_samples(reports: SimpleQueue[Report], process: psutil.Process) -> Iterator[Report]:

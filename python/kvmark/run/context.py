@@ -79,7 +79,14 @@ def make_run_context(
 def engine_overhead(plan: Plan, generator: LocalGenerator) -> dict[str, float | None]:
     """The engine's overhead per operation, for a manifest: the plan's mix on the null driver."""
     calibration = _calibration(plan).to_json()
-    return overhead_of([_overhead_ns(calibration, generator) for _ in range(_CALIBRATIONS)])
+    costs_ns: list[float] = []
+    for _ in range(_CALIBRATIONS):
+        with tempfile.TemporaryDirectory(prefix="kvmark-") as folder:
+            answer = generator.run(calibration, Path(folder), Caller(lambda _: None))
+        window = answer["record"]["phases"][0]
+        completed = sum(int(group["completed"]) for group in window["groups"])
+        costs_ns.append(float(window["end_ns"] - window["start_ns"]) / max(completed, 1))
+    return overhead_of(costs_ns)
 
 
 def overhead_of(costs_ns: Sequence[float]) -> dict[str, float | None]:
@@ -116,11 +123,3 @@ def _calibration(plan: Plan) -> Plan:
         "pin": plan.pin[:1],
     }
     return plan.model_copy(update=update)
-
-
-def _overhead_ns(calibration: str, generator: LocalGenerator) -> float:
-    with tempfile.TemporaryDirectory(prefix="kvmark-") as folder:
-        answer = generator.run(calibration, Path(folder), Caller(lambda _: None))
-    window = answer["record"]["phases"][0]
-    completed = sum(int(group["completed"]) for group in window["groups"])
-    return float(window["end_ns"] - window["start_ns"]) / max(completed, 1)

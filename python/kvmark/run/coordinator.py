@@ -8,7 +8,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -32,13 +31,6 @@ _ROUND_TRIPS: Final = 20
 """Of this number, one is nearly undisturbed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The end of an agent without a result."""
-
-    reason: str
-
-
 Command = Literal["begin", "end_phase", "renew", "stop", "disturb"]
 """A method of `Agent`."""
 
@@ -53,8 +45,11 @@ class Crew(Protocol):
     def start(self, share: int, plan: Plan) -> None:
         """Starts an agent's share."""
 
-    def reports(self, timeout_s: float) -> Sequence[tuple[int, Report | Lost]]:
-        """New reports, in each agent's order; waits for them up to the timeout."""
+    def reports(self, timeout_s: float) -> Sequence[tuple[int, Report]]:
+        """New reports, in each agent's order; waits for them up to the timeout.
+
+        A lost agent's last one has a `GeneratorDied`.
+        """
 
     def send(self, share: int, command: Command, **arguments: int) -> None:
         """Calls a method of an agent."""
@@ -102,25 +97,33 @@ class _Coordinator:
             for index, report in self._crew.reports(_POLL_S):
                 self._take(index, report)
             now_s = time.monotonic()
-            self._lose_silent(now_s)
+            for index, share in enumerate(self._shares):
+                silent_s = now_s - (share.heard_s or now_s)
+                if share.is_running and silent_s > SILENCE_S:
+                    self._crew.dismiss(index)
+                    self._lose(index, f"it said nothing for {silent_s:.0f} s")
             if now_s - renewed_s >= _RENEW_S:
                 renewed_s = now_s
                 self._send_all("renew")
             self._send_stops()
-            self._send_faults()
+            acts = self._caller.is_disturbed()
+            if acts != self._disturbed:
+                self._disturbed = acts
+                self._send_all("disturb", acts=acts)
             self._gathering.merge()
             phase = self._gathering.phase_to_end()
             if phase is not None:
                 self._send_all("end_phase", phase=phase)
             self._begin_phase()
-        return self._answer()
+        if self._begun < 0:
+            self._raise_problem()
+        self._gathering.end_phases(self._begun)
+        record = self._gathering.record(interrupted=self._stops_sent > 0)
+        return {"record": record, "failure": self._failure()}
 
-    def _take(self, index: int, report: Report | Lost) -> None:
+    def _take(self, index: int, report: Report) -> None:
         share = self._shares[index]
         if share.is_over:
-            return
-        if isinstance(report, Lost):
-            self._lose(index, report.reason)
             return
         if report.problem is not None and report.problem[0] == GeneratorDied.__name__:
             self._lose(index, report.problem[1])
@@ -144,13 +147,6 @@ class _Coordinator:
         self._shares[index].heard_s = time.monotonic()
         self._crew.start(index, self._shares[index].plan)
 
-    def _lose_silent(self, now_s: float) -> None:
-        for index, share in enumerate(self._shares):
-            silent_s = now_s - (share.heard_s or now_s)
-            if share.is_running and silent_s > SILENCE_S:
-                self._crew.dismiss(index)
-                self._lose(index, f"it said nothing for {silent_s:.0f} s")
-
     def _lose(self, index: int, reason: str) -> None:
         self._gathering.lose(index, reason, self._begun)
         if self._begun < 0:
@@ -167,13 +163,6 @@ class _Coordinator:
                 self._gathering.write_event("interrupted")
             self._stops_sent += 1
             self._end_all()
-
-    def _send_faults(self) -> None:
-        """Sends whether a planned fault acts, if it has changed."""
-        acts = self._caller.is_disturbed()
-        if acts != self._disturbed:
-            self._disturbed = acts
-            self._send_all("disturb", acts=acts)
 
     def _end_all(self) -> None:
         self._continues = False
@@ -200,13 +189,6 @@ class _Coordinator:
             if not share.is_over:
                 own_ns = wall_ns + share.machine.clock_offset_ns
                 self._crew.send(index, "begin", phase=phase, wall_ns=own_ns)
-
-    def _answer(self) -> dict[str, Any]:
-        if self._begun < 0:
-            self._raise_problem()
-        self._gathering.end_phases(self._begun)
-        record = self._gathering.record(interrupted=self._stops_sent > 0)
-        return {"record": record, "failure": self._failure()}
 
     def _raise_problem(self) -> None:
         """Raises the reason why the first phase didn't begin."""

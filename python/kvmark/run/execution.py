@@ -78,7 +78,18 @@ def execute(
     servers = find_servers(plan)
     servers.check_faults(faults)
     folder = context.records.new(plan.name)
-    folder.begin(_header(plan, spec, context, servers))
+    folder.begin(
+        Header(
+            command=context.command,
+            spec=dict(spec),
+            plan=plan.model_dump(mode="json"),
+            host=dict(context.host),
+            versions=dict(context.versions),
+            tags=context.tags,
+            commit=context.commit,
+            testbed=None if servers.description is None else dict(servers.description),
+        )
+    )
     result: Mapping[str, Any] | None = None
     cores = _cores(plan, servers)
     try:
@@ -108,21 +119,6 @@ def execute(
         # The engine had returned: the measurement is complete.
         return _kept(plan, folder, result, _failed_after(problem, result, folder.id))
     return _kept(plan, folder, result, _failure(result, folder.id))
-
-
-def _header(
-    plan: Plan, spec: Mapping[str, Any], context: RunContext, servers: ServerInfo
-) -> Header:
-    return Header(
-        command=context.command,
-        spec=dict(spec),
-        plan=plan.model_dump(mode="json"),
-        host=dict(context.host),
-        versions=dict(context.versions),
-        tags=context.tags,
-        commit=context.commit,
-        testbed=None if servers.description is None else dict(servers.description),
-    )
 
 
 @contextmanager

@@ -17,7 +17,8 @@ from typing import Any, Final, Literal, Self
 
 from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
 from kvmark.plan.model import Plan
-from kvmark.records import RunFolder, read_events
+from kvmark.records import RunFolder
+from kvmark.records.files import Tail
 from kvmark.spec.faults import FaultSpec
 from kvmark.testbed import control
 from kvmark.testbed.control import FaultGuard
@@ -45,7 +46,8 @@ class Faults:
         self._measure_wall_ns = 0
         self._acting: dict[str, FaultSpec] = {}
         self._last: FaultSpec | None = None
-        self._log_bytes = 0
+        self._log = Tail(folder.events)
+        self._has_ended = False
         self._guard = FaultGuard(testbed.folder)
         self._over = threading.Event()
         self._settled = threading.Event()
@@ -103,19 +105,23 @@ class Faults:
             if end_ns is not None and end_ns > fault.at_ns:
                 yield end_ns, False, fault
 
+    def _follow(self) -> None:
+        """Reads the run's instants and the end of its measurement from new lines of its log."""
+        for event in self._log.objects():
+            match event:
+                case {"kind": "opened"}:
+                    self._origin_wall_ns = int(event["started_wall_ns"])
+                case {"kind": "phase_started", "name": "measure"}:
+                    self._measure_wall_ns = self._origin_wall_ns + int(event["at_ns"])
+                case {"kind": "phase_ended", "name": "measure"} | {"kind": "interrupted"}:
+                    self._has_ended = True
+
     def _wait_for_measurement(self) -> bool:
-        """Reads the run's instants from its log; False if it ended before it measured."""
-        while True:
-            events = read_events(self._folder.events)
-            opened = next((each for each in events if each.get("kind") == "opened"), None)
-            started = (each for each in events if each.get("kind") == "phase_started")
-            begun = next((each for each in started if each.get("name") == "measure"), None)
-            if opened is not None and begun is not None:
-                self._origin_wall_ns = int(opened["started_wall_ns"])
-                self._measure_wall_ns = self._origin_wall_ns + int(begun["at_ns"])
-                return True
-            if self._over.wait(_START_POLL_S):
-                return False
+        """Waits until the run measures; False if it ended before."""
+        self._follow()
+        while not self._measure_wall_ns and not self._over.wait(_START_POLL_S):
+            self._follow()
+        return self._measure_wall_ns > 0
 
     def _wait_until(self, at_ns: int) -> bool:
         """Waits for an instant of the measurement; False as soon as the measurement is over.
@@ -128,12 +134,8 @@ class Faults:
         return not (self._over.is_set() or self._measurement_is_over())
 
     def _measurement_is_over(self) -> bool:
-        """Whether the engine has logged the end since the last call."""
-        log_bytes = self._folder.events.stat().st_size
-        if log_bytes == self._log_bytes:
-            return False
-        self._log_bytes = log_bytes
-        return any(map(_ends_measurement, read_events(self._folder.events)))
+        self._follow()
+        return self._has_ended
 
     def _begin(self, fault: FaultSpec) -> None:
         self._guard.note(fault, acts=True)
@@ -188,7 +190,7 @@ class Faults:
         self, fault: FaultSpec, state: State, problem: str = "", at_wall_ns: int | None = None
     ) -> None:
         """Writes an event, if the measurement has begun."""
-        if not self._origin_wall_ns:
+        if not self._measure_wall_ns:
             return
         at_wall_ns = at_wall_ns or time.time_ns()
         event: dict[str, Any] = {
@@ -208,11 +210,6 @@ class Faults:
 def _is_promotion(fault: FaultSpec) -> bool:
     """Promotions end after other faults that end at the same time, with all servers restored."""
     return fault.do == "promote"
-
-
-def _ends_measurement(event: dict[str, Any]) -> bool:
-    ended = event.get("kind") == "phase_ended" and event.get("name") == "measure"
-    return ended or event.get("kind") == "interrupted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kvmark import interrupts
-from kvmark.errors import FleetError, UsageError
+from kvmark.errors import FleetError, GeneratorDied, UsageError
 from kvmark.interrupts import Interrupts
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.run.agent import Agent, Report, pieces, tapes_of, version
-from kvmark.run.coordinator import Command, Lost, clock_offset, conduct
+from kvmark.run.coordinator import Command, clock_offset, conduct
 from kvmark.run.gathering import Machine
 from kvmark.run.generator import Caller
 from kvmark.run.shares import check_divisible, check_reachable, machines_used
@@ -58,14 +58,10 @@ def joined(address: str, machines: int | None, *, insecure: bool = False) -> Ite
     _check_address(address)
     with _redirected(1, 2):
         _join(ray, address)
+        fleet = RayFleet(ray, address, machines)
         try:
             if not insecure:
                 _check_token(ray, address)
-        except BaseException:
-            ray.shutdown()
-            raise
-        fleet = RayFleet(ray, address, machines)
-        try:
             yield fleet
         finally:
             fleet.dismiss()
@@ -137,10 +133,8 @@ class RayFleet:
     _gone: set[str] = field(default_factory=set)
     """Lost nodes: Ray detects them up to a minute later."""
 
-    @property
-    def processes(self) -> Mapping[str, int]:
-        """None: the agents sample their own."""
-        return {}
+    processes: ClassVar[Mapping[str, int]] = {}
+    """None: the agents sample their own."""
 
     def generate(self, plan: Plan, folder: RunFolder, caller: Caller) -> dict[str, Any]:
         """Executes a plan; see `kvmark.run.generator.Generator`."""
@@ -312,39 +306,31 @@ class _Crew:
         run = self._agents[share].run.options(num_returns="streaming")
         self._streams[share] = run.remote(plan.to_json(), self.password, all_cores=self.all_cores)
 
-    def reports(self, timeout_s: float) -> Sequence[tuple[int, Report | Lost]]:
+    def reports(self, timeout_s: float) -> Sequence[tuple[int, Report]]:
         """New reports; see `Crew`."""
         if not self._streams:
             time.sleep(timeout_s)
-            return []
-        reports: list[tuple[int, Report | Lost]] = []
-        ready = self._ready(timeout_s, 1)
-        while ready:
-            for share in ready:
-                report = self._next(share)
-                if not isinstance(report, Report) or report.is_last:
-                    del self._streams[share]
-                if report is not None:
-                    reports.append((share, report))
-            ready = self._ready(0, len(self._streams))
+        reports: list[tuple[int, Report]] = []
+        number, options = 1, {"timeout": timeout_s, "fetch_local": False}
+        while self._streams:
+            streams = list(self._streams.values())
+            ready, _ = self.ray.wait(streams, num_returns=number, **options)
+            if not ready:
+                break
+            for share, stream in list(self._streams.items()):
+                if any(stream is one for one in ready):
+                    reports.append((share, self._next(share, stream)))
+            number, options["timeout"] = len(self._streams), 0
         return reports
 
-    def _ready(self, timeout_s: float, number: int) -> list[int]:
-        """The shares with new reports."""
-        if not self._streams:
-            return []
-        streams = list(self._streams.values())
-        ready, _ = self.ray.wait(streams, num_returns=number, timeout=timeout_s, fetch_local=False)
-        return [share for share, one in self._streams.items() if any(one is it for it in ready)]
-
-    def _next(self, share: int) -> Report | Lost | None:
+    def _next(self, share: int, stream: Iterator[Any]) -> Report:
         try:
-            report: Report = self.ray.get(next(self._streams[share]))
-        except StopIteration:
-            return None
+            report: Report = self.ray.get(next(stream))
         except self.ray.exceptions.RayError as problem:
             self.lost.add(share)
-            return Lost(_why(problem))
+            report = Report(problem=(GeneratorDied.__name__, _why(problem)))
+        if report.is_last:
+            del self._streams[share]
         return report
 
     def send(self, share: int, command: Command, **arguments: int) -> None:

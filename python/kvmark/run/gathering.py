@@ -164,7 +164,9 @@ class Gathering:
     def end_phases(self, through: int) -> None:
         """Merges the rest of phases that are over, and writes their ends."""
         self.merge()
-        while self._ended < through and self._is_over(self._ended + 1):
+        while self._ended < through and all(
+            share.is_over or self._ended + 1 in share.ended for share in self.shares
+        ):
             self._ended += 1
             phase = self._ended
             ends = [
@@ -181,9 +183,6 @@ class Gathering:
             name = self._plan.phases[phase].name
             cause = merging.main_cause(stopped_by for _, stopped_by in ends)
             self.write_event("phase_ended", max(ends)[0], phase=phase, name=name, stopped_by=cause)
-
-    def _is_over(self, phase: int) -> bool:
-        return all(share.is_over or phase in share.ended for share in self.shares)
 
     def merge(self) -> None:
         """Writes the intervals that are complete.
@@ -344,7 +343,7 @@ def _push(rule: StopRule, interval: Sequence[Mapping[str, Any]]) -> None:
 
 def _log_head(origin_wall_ns: int) -> str:
     """The head of a log of histograms, as the engine writes it."""
-    epoch = f"{origin_wall_ns // 10**9}.{origin_wall_ns % 10**9:09}"
+    epoch = merging.seconds(origin_wall_ns)
     return (
         "#[Histogram log format version 1.3]\n"
         f"#[StartTime: {epoch} (seconds since epoch)]\n"

@@ -123,14 +123,62 @@ class Intervals:
         self, place: _Place, parts: Mapping[int, Slice]
     ) -> tuple[list[dict[str, Any]], list[str]]:
         start_ns, end_ns = self._span(place, parts)
-        counts = _counts(parts.values())
-        own = [one.rows for one in parts.values()]
-        rows = merge_rows(own, counts, several_groups=self.several_groups)
+        logged: dict[str, list[tuple[float, str]]] = {}
+        for tag, line in chain.from_iterable(part.lines.items() for part in parts.values()):
+            logged.setdefault(tag, []).append(line)
+        counts = {
+            tag: Counts.merge(decode(encoded) for _, encoded in same)
+            for tag, same in logged.items()
+        }
+        rows = self._rows(list(chain.from_iterable(part.rows for part in parts.values())), counts)
         for row in rows:
             row.update(start_ns=start_ns, end_ns=end_ns)
             if row["operation"] == _TOTAL:
                 row.update(self._account(place[0], row["group"], parts))
-        return rows, list(_lines(start_ns, end_ns, list(parts.values()), counts))
+        # Lines of the log of histograms, as the engine writes them.
+        span = f"{seconds(start_ns)},{seconds(end_ns - start_ns)}"
+        lines = []
+        for tag, same in logged.items():
+            encoded = same[0][1] if len(same) == 1 else encode(counts[tag])
+            lines.append(f"Tag={tag},{span},{max(same)[0]:.6f},{encoded}")
+        return rows, lines
+
+    def _rows(
+        self, parts: Sequence[Mapping[str, Any]], counts: Mapping[str, Counts]
+    ) -> list[dict[str, Any]]:
+        """The rows of one interval of all shares; `counts` are the sums of the histograms by tag.
+
+        Instants and accounts of arrivals are those of the first share: the caller replaces them.
+        """
+        together: dict[_Series, list[Mapping[str, Any]]] = {}
+        for row in parts:
+            key = (row["group"], row["operation"], row["part"], row["outcome"])
+            together.setdefault(key, []).append(row)
+
+        def tags(key: _Series) -> Iterator[str]:
+            """The tags of a series, or of those that a total includes."""
+            for series, (first, *_) in together.items():
+                group, operation, part, outcome = series
+                if key[1] == _TOTAL:
+                    is_included = group == key[0] and operation != _TOTAL and not part
+                else:
+                    is_included = series == key
+                if is_included:
+                    names = (first["phase_name"], group, operation, outcome)
+                    yield series_tag(*names, part=part, several_groups=self.several_groups)
+
+        def times(key: _Series) -> dict[str, Counts]:
+            return {
+                time: Counts.merge(
+                    found for tag in tags(key) if (found := counts.get(f"{tag}-{end}"))
+                )
+                for time, end in TIME_TAGS.items()
+            }
+
+        # By group in order of appearance; a group's total before its operations.
+        groups = list(dict.fromkeys(key[0] for key in together))
+        keys = sorted(together, key=lambda key: (groups.index(key[0]), key[1] != _TOTAL))
+        return [_row(together[key], times(key)) for key in keys]
 
     def _span(self, place: _Place, parts: Mapping[int, Slice]) -> tuple[int, int]:
         phase, stage, number = place
@@ -162,44 +210,6 @@ class Intervals:
         return {**sums, "frontier": acknowledged(frontiers, start)}
 
 
-def merge_rows(
-    parts: Iterable[Sequence[Mapping[str, Any]]],
-    counts: Mapping[str, Counts],
-    *,
-    several_groups: bool,
-) -> list[dict[str, Any]]:
-    """The rows of one interval of all shares; `counts` are the sums of the histograms by tag.
-
-    Instants and accounts of arrivals are those of the first share: the caller replaces them.
-    """
-    together: dict[_Series, list[Mapping[str, Any]]] = {}
-    for row in chain.from_iterable(parts):
-        key = (row["group"], row["operation"], row["part"], row["outcome"])
-        together.setdefault(key, []).append(row)
-
-    def tag(series: _Series) -> str:
-        group, operation, part, outcome = series
-        phase = together[series][0]["phase_name"]
-        names = (phase, group, operation, outcome)
-        return series_tag(*names, part=part, several_groups=several_groups)
-
-    def times(key: _Series) -> dict[str, Counts]:
-        series = [key]
-        if key[1] == _TOTAL:
-            group = [one for one in together if one[0] == key[0]]
-            series = [one for one in group if one[1] != _TOTAL and not one[2]]
-        tags = [tag(one) for one in series]
-        return {
-            time: Counts.merge(counts[f"{one}-{end}"] for one in tags if f"{one}-{end}" in counts)
-            for time, end in TIME_TAGS.items()
-        }
-
-    # By group in order of appearance; a group's total before its operations.
-    groups = list(dict.fromkeys(key[0] for key in together))
-    keys = sorted(together, key=lambda key: (groups.index(key[0]), key[1] != _TOTAL))
-    return [_row(together[key], times(key)) for key in keys]
-
-
 def _row(parts: Sequence[Mapping[str, Any]], times: Mapping[str, Counts]) -> dict[str, Any]:
     row = dict(parts[0])
     row.update({name: add_known(part.get(name) for part in parts) for name in _COUNTS})
@@ -222,27 +232,6 @@ def _timed(row: Mapping[str, Any]) -> int:
     return int(row["count"]) - int(row.get("carried") or 0)
 
 
-def _counts(parts: Iterable[Slice]) -> dict[str, Counts]:
-    """The sums of the histograms, by tag."""
-    found: dict[str, list[Counts]] = {}
-    for part in parts:
-        for tag, (_, encoded) in part.lines.items():
-            found.setdefault(tag, []).append(decode(encoded))
-    return {tag: Counts.merge(of_tag) for tag, of_tag in found.items()}
-
-
-def _lines(
-    start_ns: int, end_ns: int, parts: Sequence[Slice], counts: Mapping[str, Counts]
-) -> Iterator[str]:
-    """Lines of the log of histograms, as the engine writes them."""
-    start, length = _seconds(start_ns), _seconds(end_ns - start_ns)
-    for tag, of_tag in counts.items():
-        same = [part.lines[tag] for part in parts if tag in part.lines]
-        largest_ms = max(largest_ms for largest_ms, _ in same)
-        encoded = same[0][1] if len(same) == 1 else encode(of_tag)
-        yield f"Tag={tag},{start},{length},{largest_ms:.6f},{encoded}"
-
-
 def add_known(values: Iterable[int | None]) -> int | None:
     """The sum of the known values; None without any."""
     known = [value for value in values if value is not None]
@@ -254,7 +243,8 @@ def _nanoseconds(seconds: str) -> int:
     return int(whole) * 10**9 + int(rest.ljust(9, "0")[:9])
 
 
-def _seconds(ns: int) -> str:
+def seconds(ns: int) -> str:
+    """An instant or a duration in seconds, as the engine writes it."""
     return f"{ns // 10**9}.{ns % 10**9:09}"
 
 

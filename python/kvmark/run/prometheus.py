@@ -7,7 +7,7 @@ each run, as Prometheus expects. `NAMES` has all metrics.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -72,15 +72,13 @@ def exporting(port: int) -> Iterator[Exporter]:
     exporter = Exporter()
     registry = CollectorRegistry()
     registry.register(exporter)
-    app = make_wsgi_app(registry)
     try:
-        server = make_server(_HOST, port, app, _Server, _Handler)
+        server = make_server(_HOST, port, _guarded(make_wsgi_app(registry)), _Server, _Handler)
     except OSError as problem:
         raise UsageError(
             f"prometheus: port {port} on {_HOST} can't be used because {problem.strerror}; name"
             " another, or 0 for one that is free"
         ) from problem
-    server.set_app(_guarded(app, server.server_port))
     exporter.address = f"http://{_HOST}:{server.server_port}/metrics"
     thread = threading.Thread(target=server.serve_forever, name="kvmark-prometheus", daemon=True)
     thread.start()
@@ -108,11 +106,11 @@ class _Server(WSGIServer):
         """Incomplete requests are ignored."""
 
 
-def _guarded(app: WSGIApplication, port: int) -> WSGIApplication:
+def _guarded(app: WSGIApplication) -> WSGIApplication:
     """Answers only under names of this machine, so that other sites' pages can't read it."""
-    names = (f"{_HOST}:{port}", f"localhost:{port}")
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        names = [f"{host}:{environ['SERVER_PORT']}" for host in (_HOST, "localhost")]
         if environ.get("HTTP_HOST", "").lower() in names:
             return app(environ, start)
         start("421 Misdirected Request", [("Content-Type", "text/plain")])
@@ -121,33 +119,47 @@ def _guarded(app: WSGIApplication, port: int) -> WSGIApplication:
     return answer
 
 
+_Key = tuple[str, ...]
+"""A metric's name and the values of its labels."""
+
+
 class Exporter(Collector):
-    """The metrics of the current run, or of the last one."""
+    """The metrics of the current run, or of the last one, as far as its logs go."""
 
     def __init__(self) -> None:
         self.address = ""
         self._lock = threading.Lock()
-        self._run: _Followed | None = None
+        self._logs: dict[Tail, Callable[[Mapping[str, Any]], None]] = {}
+        self._values: dict[_Key, float] = {}
+        self._newest: dict[_Key, float] = {}
+        """Values of the newest interval."""
+        self._newest_ns = -1
+        self._phase: dict[_Key, float] = {}
 
     @contextmanager
     def following(self, folder: RunFolder, plan: Plan) -> Iterator[None]:
         """Exports this run from now on; reads its end when the context ends."""
-        run = _Followed(folder, plan)
         with self._lock:
-            self._run = run
+            self._logs = {
+                Tail(folder.events): self._take_event,
+                Tail(folder.path / files.INTERVAL_LOG): self._count,
+                Tail(folder.path / files.RESOURCE_LOG): self._take_resources,
+            }
+            self._values = dict(_planned(folder.id, plan))
+            self._newest, self._newest_ns, self._phase = {}, -1, {}
         try:
             yield
         finally:
             with self._lock:
-                run.read()
+                self._read()
 
     def collect(self) -> Iterator[Metric]:
         """Each metric with its newest values."""
         with self._lock:
-            if self._run is None:
+            if not self._logs:
                 return
-            self._run.read()
-            values = self._run.values()
+            self._read()
+            values = {**self._values, **self._phase, **self._newest}
         for name, (help_text, labels) in NAMES.items():
             counts = name.endswith("_total")
             kind = CounterMetricFamily if counts else GaugeMetricFamily
@@ -157,37 +169,27 @@ class Exporter(Collector):
                     metric.add_metric(marks, value)
             yield metric
 
-
-_Key = tuple[str, ...]
-"""A metric's name and the values of its labels."""
-
-
-class _Followed:
-    """One run, as far as its logs go."""
-
-    def __init__(self, folder: RunFolder, plan: Plan) -> None:
-        self._intervals = Tail(folder.path / files.INTERVAL_LOG)
-        self._resources = Tail(folder.path / files.RESOURCE_LOG)
-        self._events = Tail(folder.events)
-        self._values = dict(_planned(folder.id, plan))
-        self._newest: dict[_Key, float] = {}
-        self._newest_ns = -1
-        self._phase = ""
-
-    def read(self) -> None:
+    def _read(self) -> None:
         """Reads new lines of the logs."""
-        for event in self._events.objects():
-            if event.get("kind") == "phase_started":
-                self._phase = str(event.get("name"))
-        for row in self._intervals.objects():
-            self._count(row)
-        for row in self._resources.objects():
-            self._values.update(_resources(row))
+        for log, take in self._logs.items():
+            for row in log.objects():
+                take(row)
 
-    def values(self) -> dict[_Key, float]:
-        """Each value by metric and labels."""
-        phase: dict[_Key, float] = {("kvmark_phase", self._phase): 1.0} if self._phase else {}
-        return {**self._values, **phase, **self._newest}
+    def _take_event(self, event: Mapping[str, Any]) -> None:
+        if event.get("kind") == "phase_started":
+            self._phase = {("kvmark_phase", str(event.get("name"))): 1.0}
+
+    def _take_resources(self, row: Mapping[str, Any]) -> None:
+        node, busy_percent = str(row["node"]), row.get("machine_cpu_percent")
+        found = {
+            ("kvmark_cpu_seconds_total", node, "user"): row["cpu_user_s"],
+            ("kvmark_cpu_seconds_total", node, "system"): row["cpu_system_s"],
+            ("kvmark_resident_bytes", node): row["resident_bytes"],
+            ("kvmark_disk_read_bytes_total", node): row.get("disk_read_bytes"),
+            ("kvmark_disk_written_bytes_total", node): row.get("disk_written_bytes"),
+            ("kvmark_machine_cpu_ratio",): None if busy_percent is None else busy_percent / 100,
+        }
+        self._values.update((key, value) for key, value in found.items() if value is not None)
 
     def _count(self, row: Mapping[str, Any]) -> None:
         if row["part"]:
@@ -210,21 +212,18 @@ class _Followed:
             return
         if operation != "TOTAL":
             length_s = (row["end_ns"] - row["start_ns"]) / _NS_PER_S
-            place = ("kvmark_completed_per_second", group, operation)
+            place: _Key = ("kvmark_completed_per_second", group, operation)
             if length_s > 0:
                 self._newest[place] = self._newest.get(place, 0.0) + row["count"] / length_s
         if row["outcome"] in {"ok", "any"}:
-            self._newest.update(_quantiles(row, group, operation))
+            for time, (name, q) in product(_TIMES, _QUANTILES.items()):
+                value_ns = row.get(f"{time}_ns_{name}")
+                if value_ns is not None:
+                    place = (f"kvmark_{time}_seconds", group, operation, q)
+                    self._newest[place] = value_ns / _NS_PER_S
 
     def _add(self, place: _Key, count: float | None) -> None:
         self._values[place] = self._values.get(place, 0) + (count or 0)
-
-
-def _quantiles(row: Mapping[str, Any], group: str, operation: str) -> Iterator[tuple[_Key, float]]:
-    for time, (name, q) in product(_TIMES, _QUANTILES.items()):
-        value_ns = row.get(f"{time}_ns_{name}")
-        if value_ns is not None:
-            yield (f"kvmark_{time}_seconds", group, operation, q), value_ns / _NS_PER_S
 
 
 def _planned(run: str, plan: Plan) -> Iterator[tuple[_Key, float]]:
@@ -235,18 +234,3 @@ def _planned(run: str, plan: Plan) -> Iterator[tuple[_Key, float]]:
         rates = getattr(group.arrival, "rates", ())
         if rates:
             yield ("kvmark_target_per_second", group.name), rates[-1].rate
-
-
-def _resources(row: Mapping[str, Any]) -> Iterator[tuple[_Key, float]]:
-    node = str(row["node"])
-    found = {
-        ("kvmark_cpu_seconds_total", node, "user"): row["cpu_user_s"],
-        ("kvmark_cpu_seconds_total", node, "system"): row["cpu_system_s"],
-        ("kvmark_resident_bytes", node): row["resident_bytes"],
-        ("kvmark_disk_read_bytes_total", node): row.get("disk_read_bytes"),
-        ("kvmark_disk_written_bytes_total", node): row.get("disk_written_bytes"),
-    }
-    busy = row.get("machine_cpu_percent")
-    if busy is not None:
-        found["kvmark_machine_cpu_ratio",] = busy / 100
-    yield from ((place, value) for place, value in found.items() if value is not None)

@@ -19,7 +19,7 @@ from kvmark.interrupts import wait_for
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import Counted, DriverOptions, Meter
+from kvmark.testbed.system import NO_COUNTERS, Counters, DriverOptions, Meter
 
 _LOGIN: Final = {"username", "password_env", "password_file"}
 """Options that name a user, or where the password is."""
@@ -141,10 +141,10 @@ class NetworkMeter(Meter):
         self._console = connect(testbed, node, _METER_TIMEOUT_S)
         self._carried = carried
 
-    def read(self) -> Counted:
+    def read(self) -> Counters:
         """Bytes sent and received; None when the server doesn't answer in time."""
         try:
             sent, received = map(int, self._carried(self._console))
         except (SystemUnderTestError, KeyError, ValueError):
-            return Counted()
-        return Counted(network_sent_bytes=sent, network_received_bytes=received)
+            return NO_COUNTERS
+        return NO_COUNTERS | {"network_sent_bytes": sent, "network_received_bytes": received}

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -61,29 +62,16 @@ def describe(testbed: Testbed) -> Mapping[str, Any]:
     return system_of(testbed).describe(testbed)
 
 
-def kill_node(testbed: Testbed, name: str) -> bool:
-    """Kills (SIGKILL) a server and waits for its end; False when it had ended."""
-    return _apply(testbed, name, process.kill)
-
-
-def stop_node(testbed: Testbed, name: str) -> bool:
-    """Asks a server to end (SIGTERM) and waits for its end; False when it had ended."""
-    return _apply(testbed, name, lambda found: bool(process.stop([found])))
-
-
-def pause_node(testbed: Testbed, name: str) -> bool:
-    """Pauses (SIGSTOP) a server; False when it had ended."""
-    return _apply(testbed, name, process.pause)
-
-
-def resume_node(testbed: Testbed, name: str) -> bool:
-    """Resumes (SIGCONT) a paused server; False when it had ended."""
-    return _apply(testbed, name, process.resume)
-
-
-def _apply(testbed: Testbed, name: str, action: Callable[[Identity], bool]) -> bool:
+def _apply(action: Callable[[Identity], bool], testbed: Testbed, name: str) -> bool:
     found = testbed.node(name).process
     return found is not None and action(found)
+
+
+# Each returns False when the server had ended.
+kill_node = partial(_apply, process.kill)
+pause_node = partial(_apply, process.pause)
+resume_node = partial(_apply, process.resume)
+stop_node = partial(_apply, lambda found: bool(process.stop([found])))
 
 
 def restart_node(testbed: Testbed, name: str) -> Testbed:

@@ -134,7 +134,7 @@ def launch(
     testbed: Testbed,
     options: Any,
     system: System,
-    prepare: Callable[[Testbed, Any], None],
+    prepare: Callable[[Testbed, Any, Certificates | None], None],
     complete: Callable[[Testbed, Any], None] = lambda _, __: None,
 ) -> Testbed:
     """Starts a planned testbed in its empty folder, and waits until it is healthy.
@@ -143,7 +143,7 @@ def launch(
         testbed: the plan.
         options: the user's options.
         system: the kind of system.
-        prepare: writes the files that the servers read, except the password, by the options.
+        prepare: writes further files that the servers read into their folders, by the options.
         complete: sets up servers that were started.
 
     Raises:
@@ -160,7 +160,10 @@ def launch(
         password: Secret | None = getattr(options, "password", None)
         if password is not None:
             write_private(testbed.folder / _PASSWORD, password.reveal())
-        prepare(testbed, options)
+        certificates = _make_certificates(testbed) if getattr(options, "tls", False) else None
+        for node in testbed.nodes:
+            testbed.folder_of(node).mkdir()
+        prepare(testbed, options, certificates)
         testbed = _with_groups(testbed, testbed.nodes)
         for node in testbed.nodes:
             testbed = start_node(testbed, node.name)
@@ -258,7 +261,9 @@ def start_node(testbed: Testbed, name: str) -> Testbed:
     node = testbed.node(name)
     command = node.command if node.group is None else joining(node.group, node.command)
     started = process.start(command, testbed.log_of(node), cores=node.cores)
-    return testbed.with_process(name, started)
+    changed = testbed.with_nodes({name: {"process": started}})
+    changed.write()
+    return changed
 
 
 def stop_servers(testbed: Testbed) -> tuple[Node, ...]:
@@ -279,17 +284,13 @@ def stop_servers(testbed: Testbed) -> tuple[Node, ...]:
 
 def _check_ports(testbed: Testbed, gone: Sequence[Node]) -> None:
     """Refuses ports that another program has now."""
-    name = testbed.name
-    if testbed.network is not None:
-        return
-    for node in gone:
-        for port in (node.port, *node.more_ports):
-            if networks.is_free(port, node.host):
-                continue
-            owner = owner_of(f"{node.host}:{port}", testbed.folder.parent)
+    places = [(node.host, port) for node in gone for port in (node.port, *node.more_ports)]
+    for host, port in places if testbed.network is None else ():
+        if not networks.is_free(port, host):
+            owner = owner_of(f"{host}:{port}", testbed.folder.parent)
             who = "another program" if owner is None else f"testbed '{owner.name}'"
             raise UsageError(
-                f"port {port} of {node.host}, which testbed '{name}' listened on, is in use by"
+                f"port {port} of {host}, which testbed '{testbed.name}' listened on, is in use by"
                 f" {who}: stop that first, or start another testbed with --new"
             )
 
@@ -314,11 +315,7 @@ def _with_groups(testbed: Testbed, nodes: Sequence[Node]) -> Testbed:
         for group in groups.values():
             remove_group(group)
         raise
-    changed = [
-        node.model_copy(update={"group": groups.get(node.name, node.group)})
-        for node in testbed.nodes
-    ]
-    return testbed.model_copy(update={"nodes": tuple(changed)})
+    return testbed.with_nodes({name: {"group": group} for name, group in groups.items()})
 
 
 def _give_service(testbed: Testbed) -> None:
@@ -353,14 +350,16 @@ class Certificates:
         _openssl("pkcs12", "-export", "-name", "server", *pair, *output)
 
 
-def make_certificates(testbed: Path, hosts: Sequence[str]) -> Certificates:
-    """Makes the certificates for localhost and these addresses in a testbed's folder.
+def _make_certificates(testbed: Testbed) -> Certificates:
+    """Makes the certificates for localhost and the servers' addresses.
 
     Raises:
         UsageError: openssl isn't installed.
         SystemUnderTestError: it failed.
     """
-    made = Certificates(testbed / "tls")
+    hosts = [*dict.fromkeys(node.host for node in testbed.nodes)]
+    hosts += [testbed.network.service] if testbed.network else []
+    made = Certificates(testbed.folder / "tls")
     made.folder.mkdir(mode=0o700)
     request, signing_key = made.folder / "openssl.cnf", made.folder / "ca.key"
     request.write_text(

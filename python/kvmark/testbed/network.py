@@ -47,9 +47,8 @@ _LINK: Final = "eth0"
 """The name of a server's end of its link, in the server's namespace."""
 _UNUSED: Final = "02:00:00:00:00:01"
 """A hardware address that no link has: packets to it are lost without an error."""
-_NO_RULES: Final = ("qdisc", "delete", "root", "dev")
 # Far more packets than are on their way at any time: else a delay would lose some.
-_QUEUED_PACKETS: Final = "100000"
+_QUEUED_PACKETS: Final = 100_000
 
 
 def choose_ports(
@@ -203,10 +202,9 @@ def build_network(network: Network) -> None:
     Raises:
         UsageError: the kernel or a permission prevents it.
     """
-    for command in _building(network):
-        problem = _run(command)
-        if problem is not None:
-            raise _refused(problem)
+    problem = _first_problem(_building(network))
+    if problem is not None:
+        raise _refused(problem)
 
 
 def rebuild_network(network: Network) -> None:
@@ -225,9 +223,9 @@ def rebuild_network(network: Network) -> None:
 
 def remove_network(network: Network) -> None:
     """Removes all parts of a network whose servers have ended."""
-    _run(["ip", "link", "delete", network.name])
+    _run(f"ip link delete {network.name}")
     for namespace in (*map(network.namespace, network.servers), network.switch):
-        _run(["ip", "netns", "delete", namespace])
+        _run(f"ip netns delete {namespace}")
 
 
 def inside(network: Network | None, server: str, command: Sequence[str]) -> tuple[str, ...]:
@@ -246,15 +244,14 @@ def check_disturbance(network: Network, fault: FaultSpec) -> None:
     if fault.do == "partition":
         return
     try:
-        for rule in _rules(network, "lo", fault, "src"):
-            problem = _run(["tc", "-n", network.switch, *rule])
-            if problem is not None:
-                raise UsageError(
-                    f"this machine's kernel knows no {fault.do} of packets ({problem}):"
-                    " load its modules sch_netem, sch_prio and cls_u32, or use another machine"
-                )
+        problem = _first_problem(_rules(network, network.switch, "lo", fault, "src"))
     finally:
-        _run(["tc", "-n", network.switch, *_NO_RULES, "lo"])
+        _run(_no_rules(network.switch, "lo"))
+    if problem is not None:
+        raise UsageError(
+            f"this machine's kernel knows no {fault.do} of packets ({problem}):"
+            " load its modules sch_netem, sch_prio and cls_u32, or use another machine"
+        )
 
 
 def disturb(network: Network, fault: FaultSpec) -> None:
@@ -263,13 +260,12 @@ def disturb(network: Network, fault: FaultSpec) -> None:
     Raises:
         SystemUnderTestError: it failed; the link is as before.
     """
-    try:
-        for command in _disturbing(network, fault):
-            _run_checked(command)
-    except SystemUnderTestError:
-        for command in _healing(network, fault):
-            _run(command)
-        raise
+    changes = list(_changes(network, fault))
+    problem = _first_problem(chain.from_iterable(disturbing for disturbing, _ in changes))
+    if problem is not None:
+        for _, healing in changes:
+            _run(healing)
+        raise _unchangeable(problem)
 
 
 def heal(network: Network, fault: FaultSpec) -> None:
@@ -279,7 +275,7 @@ def heal(network: Network, fault: FaultSpec) -> None:
         SystemUnderTestError: the link doesn't exist any more.
     """
     # All commands run, even if one fails.
-    problems = [_run(command) for command in _healing(network, fault)]
+    problems = [_run(healing) for _, healing in _changes(network, fault)]
     for problem in filter(None, problems):
         raise _unchangeable(problem)
 
@@ -291,100 +287,83 @@ def move_service(network: Network, server: str) -> None:
         SystemUnderTestError: it failed.
     """
     namespaces = [network.namespace(each) for each in network.servers]
-    address = [f"{network.service}/32", "dev", _LINK]
+    address = f"{network.service}/32 dev {_LINK}"
     for namespace in namespaces:
         # At most one has it.
-        _run(["ip", "-n", namespace, "address", "delete", *address])
-    _run_checked(["ip", "-n", network.namespace(server), "address", "add", *address])
+        _run(f"ip -n {namespace} address delete {address}")
+    problem = _run(f"ip -n {network.namespace(server)} address add {address}")
+    if problem is not None:
+        raise _unchangeable(problem)
     # Otherwise, neighbours would use the former link for a while.
-    forget = ["neighbour", "flush", "to", network.service, "dev"]
-    _run(["ip", *forget, network.name])
+    forget = f"neighbour flush to {network.service} dev"
+    _run(f"ip {forget} {network.name}")
     for namespace in namespaces:
-        _run(["ip", "-n", namespace, *forget, _LINK])
+        _run(f"ip -n {namespace} {forget} {_LINK}")
 
 
-def _building(network: Network) -> Iterator[list[str]]:
+def _building(network: Network) -> Iterator[str]:
     """The commands that make a network: the switch, each server's link, and the generator's."""
-    there = ["ip", "-n", network.switch]
-    yield ["ip", "netns", "add", network.switch]
-    yield [*there, "link", "add", _BRIDGE, "type", "bridge"]
-    yield [*there, "link", "set", _BRIDGE, "up"]
+    there = f"ip -n {network.switch}"
+    yield f"ip netns add {network.switch}"
+    yield f"{there} link add {_BRIDGE} type bridge"
+    yield f"{there} link set {_BRIDGE} up"
     for server in network.servers:
         own = network.namespace(server)
-        here = ["ip", "-n", own]
-        yield ["ip", "netns", "add", own]
-        pair = ["link", "add", server, "type", "veth", "peer", "name", _LINK]
-        yield [*there, *pair, "netns", own]
-        yield [*there, "link", "set", server, "master", _BRIDGE, "up"]
-        yield [*here, "address", "add", f"{network.host(server)}/24", "dev", _LINK]
-        yield [*here, "link", "set", _LINK, "up"]
-        yield [*here, "link", "set", "lo", "up"]
-    end = "generator"
-    pair = ["link", "add", network.name, "type", "veth", "peer", "name", end]
-    yield ["ip", *pair, "netns", network.switch]
-    yield [*there, "link", "set", end, "master", _BRIDGE, "up"]
-    yield ["ip", "address", "add", f"{network.prefix}.{_GENERATOR}/24", "dev", network.name]
-    yield ["ip", "link", "set", network.name, "up"]
+        yield f"ip netns add {own}"
+        yield f"{there} link add {server} type veth peer name {_LINK} netns {own}"
+        yield f"{there} link set {server} master {_BRIDGE} up"
+        yield f"ip -n {own} address add {network.host(server)}/24 dev {_LINK}"
+        yield f"ip -n {own} link set {_LINK} up"
+        yield f"ip -n {own} link set lo up"
+    yield f"ip link add {network.name} type veth peer name generator netns {network.switch}"
+    yield f"{there} link set generator master {_BRIDGE} up"
+    yield f"ip address add {network.prefix}.{_GENERATOR}/24 dev {network.name}"
+    yield f"ip link set {network.name} up"
 
 
-def _disturbing(network: Network, fault: FaultSpec) -> Iterator[list[str]]:
-    """The commands that disturb a link."""
-    if fault.do == "partition":
-        if not fault.others:
-            yield ["ip", "-n", network.switch, "link", "set", fault.node, "nomaster"]
-        for here, there in _pairs(network, fault):
-            neighbour = [there, "lladdr", _UNUSED, "nud", "permanent", "dev", _LINK]
-            yield ["ip", "-n", here, "neighbour", "replace", *neighbour]
+def _changes(network: Network, fault: FaultSpec) -> Iterator[tuple[Iterable[str], str]]:
+    """The commands that disturb a part of a link, and the one that restores it."""
+    own, switch = network.namespace(fault.node), network.switch
+    if fault.do != "partition":
+        for namespace, device, side in ((own, _LINK, "dst"), (switch, fault.node, "src")):
+            rules = _rules(network, namespace, device, fault, side)
+            yield rules, _no_rules(namespace, device)
         return
-    for (namespace, device), side in zip(_ends(network, fault.node), ("dst", "src"), strict=True):
-        for rule in _rules(network, device, fault, side):
-            yield ["tc", "-n", namespace, *rule]
-
-
-def _healing(network: Network, fault: FaultSpec) -> Iterator[list[str]]:
-    """The commands that restore a link."""
-    if fault.do == "partition":
-        if not fault.others:
-            yield ["ip", "-n", network.switch, "link", "set", fault.node, "master", _BRIDGE]
-        for here, there in _pairs(network, fault):
-            yield ["ip", "-n", here, "neighbour", "delete", there, "dev", _LINK]
-        return
-    for namespace, device in _ends(network, fault.node):
-        yield ["tc", "-n", namespace, *_NO_RULES, device]
-
-
-def _pairs(network: Network, fault: FaultSpec) -> Iterator[tuple[str, str]]:
-    """A namespace and the address that it can't reach, in both directions."""
+    if not fault.others:
+        link = f"ip -n {switch} link set {fault.node}"
+        yield [f"{link} nomaster"], f"{link} master {_BRIDGE}"
     for other in fault.others:
-        yield network.namespace(fault.node), network.host(other)
-        yield network.namespace(other), network.host(fault.node)
+        for here, there in ((fault.node, other), (other, fault.node)):
+            neighbour, host = f"ip -n {network.namespace(here)} neighbour", network.host(there)
+            unreachable = f"{host} lladdr {_UNUSED} nud permanent dev {_LINK}"
+            yield [f"{neighbour} replace {unreachable}"], f"{neighbour} delete {host} dev {_LINK}"
 
 
-def _ends(network: Network, server: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Namespace and device of both ends of a server's link: the server's, and the switch's."""
-    return (network.namespace(server), _LINK), (network.switch, server)
-
-
-def _rules(network: Network, device: str, fault: FaultSpec, side: str) -> Iterator[list[str]]:
-    """Arguments of `tc` that disturb outgoing packets of a device.
+def _rules(
+    network: Network, namespace: str, device: str, fault: FaultSpec, side: str
+) -> Iterator[str]:
+    """The commands that disturb outgoing packets of a device.
 
     If other servers are named, only packets with their addresses on that `side` are disturbed.
     """
     if fault.do == "delay":
-        amount = ["delay", f"{max(fault.delay_ns // 1000, 1)}us"]
+        amount = f"delay {max(fault.delay_ns // 1000, 1)}us"
     else:
-        amount = ["loss", f"{fault.loss:.4%}"]
-    netem = ["netem", "limit", _QUEUED_PACKETS, *amount]
-    add = ["qdisc", "add", "dev", device]
+        amount = f"loss {fault.loss:.4%}"
+    netem = f"netem limit {_QUEUED_PACKETS} {amount}"
+    add = f"tc -n {namespace} qdisc add dev {device}"
     if not fault.others:
-        yield [*add, "root", *netem]
+        yield f"{add} root {netem}"
         return
-    undisturbed = ["priomap", *["0"] * 16]
-    yield [*add, "root", "handle", "1:", "prio", "bands", "2", *undisturbed]
-    yield [*add, "parent", "1:2", *netem]
+    yield f"{add} root handle 1: prio bands 2 priomap" + " 0" * 16
+    yield f"{add} parent 1:2 {netem}"
+    match_ = f"filter add dev {device} parent 1: protocol ip u32 match ip {side}"
     for other in fault.others:
-        match_ = ["match", "ip", side, f"{network.host(other)}/32", "flowid", "1:2"]
-        yield ["filter", "add", "dev", device, "parent", "1:", "protocol", "ip", "u32", *match_]
+        yield f"tc -n {namespace} {match_} {network.host(other)}/32 flowid 1:2"
+
+
+def _no_rules(namespace: str, device: str) -> str:
+    return f"tc -n {namespace} qdisc delete root dev {device}"
 
 
 def _is_routed(subnet: str) -> bool:
@@ -396,19 +375,18 @@ def _is_routed(subnet: str) -> bool:
     return False
 
 
-def _run(command: Sequence[str]) -> str | None:
+def _run(command: str) -> str | None:
     """The error of a command; None when it succeeds."""
-    done = run_captured(command)
+    done = run_captured(command.split())
     if done.returncode == 0:
         return None
     lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-    return f"`{' '.join(command)}`: {lines[0].removeprefix('RTNETLINK answers: ')}"
+    return f"`{command}`: {lines[0].removeprefix('RTNETLINK answers: ')}"
 
 
-def _run_checked(command: Sequence[str]) -> None:
-    problem = _run(command)
-    if problem is not None:
-        raise _unchangeable(problem)
+def _first_problem(commands: Iterable[str]) -> str | None:
+    """Runs commands until one fails; its error."""
+    return next(filter(None, map(_run, commands)), None)
 
 
 def _unchangeable(problem: str) -> SystemUnderTestError:

@@ -15,7 +15,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,7 +22,7 @@ import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import Meter, system_of
+from kvmark.testbed.system import NO_COUNTERS, Meter, system_of
 
 _TIMEOUT_S: Final = 0.5
 _MOST_BYTES: Final = 8 << 20
@@ -100,7 +99,7 @@ class Observer:
         return {
             **process_row(process, node.name),
             "machine_cpu_percent": None,
-            **asdict(meter.read()),
+            **meter.read(),
         }
 
 
@@ -153,40 +152,42 @@ def row_of(text: str, node: str) -> dict[str, Any] | None:
     if not cores:
         return None
 
-    def total(name: str, counts: Callable[[Mapping[str, str]], object]) -> float | None:
-        values = [value for other, labels, value in samples if other == name and counts(labels)]
+    def total(metric: str, label: str, counts: Callable[[str], object]) -> float | None:
+        values = [
+            value
+            for name, labels, value in samples
+            if name == f"node_{metric}" and counts(labels.get(label, ""))
+        ]
         return sum(values) if values else None
 
     def cpu_s(modes: tuple[str, ...]) -> float:
-        return total("node_cpu_seconds_total", lambda labels: labels.get("mode") in modes) or 0.0
+        return total("cpu_seconds_total", "mode", lambda mode: mode in modes) or 0.0
 
-    def disk_bytes(name: str) -> int | None:
-        return _whole(total(name, lambda labels: _DISK.fullmatch(labels.get("device", ""))))
+    def device_bytes(metric: str, counts: Callable[[str], object]) -> int | None:
+        value = total(f"{metric}_bytes_total", "device", counts)
+        return None if value is None else int(value)
 
-    def network_bytes(name: str) -> int | None:
-        return _whole(total(name, lambda labels: labels.get("device") not in {None, "lo"}))
-
-    memory = total("node_memory_MemTotal_bytes", lambda labels: not labels)
-    free = total("node_memory_MemAvailable_bytes", lambda labels: not labels)
+    memory, free = (
+        total(f"memory_{name}_bytes", "", lambda _: True) for name in ("MemTotal", "MemAvailable")
+    )
     return {
+        **NO_COUNTERS,
         "at_wall_ns": time.time_ns(),
         "node": node,
         "cpu_user_s": cpu_s(_USER),
         "cpu_system_s": cpu_s(_SYSTEM),
         "resident_bytes": None if memory is None or free is None else int(memory - free),
-        "disk_read_bytes": disk_bytes("node_disk_read_bytes_total"),
-        "disk_written_bytes": disk_bytes("node_disk_written_bytes_total"),
-        "network_sent_bytes": network_bytes("node_network_transmit_bytes_total"),
-        "network_received_bytes": network_bytes("node_network_receive_bytes_total"),
+        "disk_read_bytes": device_bytes("disk_read", _DISK.fullmatch),
+        "disk_written_bytes": device_bytes("disk_written", _DISK.fullmatch),
+        "network_sent_bytes": device_bytes("network_transmit", _is_network),
+        "network_received_bytes": device_bytes("network_receive", _is_network),
         "machine_cpu_percent": None,
-        "gc_count": None,
-        "gc_time_s": None,
         "cores": len(cores),
     }
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _is_network(device: str) -> bool:
+    return device not in {"", "lo"}
 
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:

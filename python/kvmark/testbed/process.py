@@ -21,7 +21,6 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -32,13 +31,11 @@ from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.processes import start_of
 from kvmark.removal import remove_empty
 
-_POLL_S: Final = 0.02
 _LOCK_POLL_S: Final = 0.1
 _SIGNAL_AGAIN_S: Final = 0.5
 _MOST_BIND_ROUNDS: Final = 100
 """Rounds to bind threads that were started during the round before."""
 _KILLED_WITHIN_S: Final = 30.0
-_LONGEST_LINE: Final = 300
 _MOST_BYTES: Final = 2**16
 
 _OWN: Final = Path("/proc/self/cgroup")
@@ -57,15 +54,6 @@ class Identity(BaseModel):
 
     pid: int
     started: str
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A process to wait for, with the name and the log that errors quote."""
-
-    name: str
-    process: Identity
-    log: Path
 
 
 def start(command: Sequence[str], log: Path, *, cores: Sequence[int] = ()) -> Identity:
@@ -116,12 +104,14 @@ def bind(process: Identity, cores: Collection[int]) -> None:
     wanted = set(cores)
     try:
         for _ in range(_MOST_BIND_ROUNDS):
-            others = [one for one in _threads(process) if _cores_of(one) not in (None, wanted)]
-            if not others:
-                return
-            for thread in others:
+            was_bound = True
+            for thread in _threads(process):
                 with suppress(ProcessLookupError):
-                    os.sched_setaffinity(thread, wanted)
+                    if os.sched_getaffinity(thread) != wanted:
+                        was_bound = False
+                        os.sched_setaffinity(thread, wanted)
+            if was_bound:
+                return
     except OSError as problem:
         raise SystemUnderTestError(
             f"process {process.pid} can't be bound to other cores because {problem.strerror}"
@@ -176,45 +166,6 @@ def pause(process: Identity) -> bool:
 def resume(process: Identity) -> bool:
     """Resumes (SIGCONT) a paused process; False when it had ended."""
     return _signal(process, signal.SIGCONT)
-
-
-def wait_until(
-    condition: Callable[[], bool], purpose: str, watched: Sequence[Watched], within_s: float
-) -> None:
-    """Waits for a condition while the processes that it depends on live.
-
-    Args:
-        condition: called about fifty times a second. It doesn't hold while it raises
-            `SystemUnderTestError`, such as for a server that doesn't answer yet.
-        purpose: the end of the sentence "it took too long to …".
-        watched: the processes; a timeout is reported for the first.
-        within_s: the limit in seconds.
-
-    Raises:
-        SystemUnderTestError: a process has ended, or the time is over; quotes its log's last line.
-        KeyboardInterrupt: the user has asked to stop.
-    """
-    until = time.monotonic() + within_s
-    while True:
-        with suppress(SystemUnderTestError):
-            if condition():
-                return
-        for one in watched:
-            if not lives(one.process):
-                raise SystemUnderTestError(f"{one.name} ended by itself: {_last_line(one.log)}")
-        if time.monotonic() > until:
-            first = watched[0]
-            raise SystemUnderTestError(
-                f"{first.name} took longer than {within_s:g} s to {purpose}; the last line of its"
-                f" log is: {_last_line(first.log)}"
-            )
-        interrupts.pause(_POLL_S)
-
-
-def _last_line(log: Path) -> str:
-    """The last line of a log that isn't blank, shortened."""
-    lines = [line.strip() for line in tail(log).splitlines() if line.strip()]
-    return lines[-1][:_LONGEST_LINE] if lines else f"its log {log} is empty"
 
 
 def tail(log: Path) -> str:
@@ -302,14 +253,6 @@ def _threads(process: Identity) -> list[int]:
         numbers = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
         return numbers if lives(process) else []
     return []
-
-
-def _cores_of(thread: int) -> set[int] | None:
-    """The cores of a thread; None when it has ended."""
-    try:
-        return os.sched_getaffinity(thread)
-    except ProcessLookupError:
-        return None
 
 
 def _reap(pid: int) -> None:
@@ -406,24 +349,30 @@ def exclusive(place: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def locked(lock: Path, activity: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Holds a lock file, which is created; `tell` gets the other process's activity.
+def locked(lock: Path, activity: str, failure: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Holds a lock file in the cache, which is created; `tell` gets the other process's activity.
 
     Raises:
+        UsageError: a file can't be used; begins with `failure`.
         KeyboardInterrupt: the user has asked to stop.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.touch()
     waits = False
-    while True:
-        with exclusive(lock) as is_locked:
-            if is_locked:
-                yield
-                return
-        if not waits:
-            waits = True
-            tell(f"Waiting for another kvmark that is {activity}")
-        interrupts.pause(_LOCK_POLL_S)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+        while True:
+            with exclusive(lock) as is_locked:
+                if is_locked:
+                    yield
+                    return
+            if not waits:
+                waits = True
+                tell(f"Waiting for another kvmark that is {activity}")
+            interrupts.pause(_LOCK_POLL_S)
+    except OSError as problem:
+        raise UsageError(
+            f"{failure} because {problem.strerror}: name another cache folder with XDG_CACHE_HOME"
+        ) from problem
 
 
 def run_streaming(

@@ -9,24 +9,29 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kvmark import interrupts
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import remove_file
 from kvmark.testbed import DESCRIPTION, names_of_testbeds, testbeds_root
 from kvmark.testbed.network import Network
-from kvmark.testbed.process import Identity, Watched, lives
+from kvmark.testbed.process import Identity, lives, tail
 
 Role = Literal["primary", "replica", "peer", "proxy"]
 
 OWN_FILES: Final = rf"\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?"
 """The files written here, as paths in a testbed's folder."""
 
+_POLL_S: Final = 0.02
+_LONGEST_LINE: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _PORT: Final = re.compile(r":\d+$")
 
@@ -124,23 +129,49 @@ class Testbed(BaseModel):
         """The output of a server."""
         return self.folder_of(node) / "server.log"
 
-    def watched(self, *nodes: Node) -> list[Watched]:
-        """The processes of these servers, or of all, for `wait_until`."""
-        return [
-            Watched(f"{self.name}/{node.name}", node.process, self.log_of(node))
-            for node in nodes or self.nodes
-            if node.process is not None
-        ]
+    def wait_until(
+        self, condition: Callable[[], bool], purpose: str, within_s: float, *nodes: Node
+    ) -> None:
+        """Waits for a condition while the servers that it depends on live, or all servers.
 
-    def with_process(self, name: str, process: Identity) -> Testbed:
-        """The testbed with a server's new process, after writing its file."""
-        nodes = tuple(
-            node.model_copy(update={"process": process}) if node.name == name else node
-            for node in self.nodes
-        )
-        changed = self.model_copy(update={"nodes": nodes})
-        changed.write()
-        return changed
+        Args:
+            condition: called about fifty times a second. It doesn't hold while it raises
+                `SystemUnderTestError`, such as for a server that doesn't answer yet.
+            purpose: the end of the sentence "it took too long to …".
+            within_s: the limit in seconds.
+            nodes: the servers; a timeout is reported for the first.
+
+        Raises:
+            SystemUnderTestError: a server has ended, or the time is over; quotes its log's last
+                line.
+            KeyboardInterrupt: the user has asked to stop.
+        """
+        until = time.monotonic() + within_s
+        while True:
+            with suppress(SystemUnderTestError):
+                if condition():
+                    return
+            for node in nodes or self.nodes:
+                if not node.lives:
+                    raise self._failure(node, "ended by itself: ")
+            if time.monotonic() > until:
+                event = (
+                    f"took longer than {within_s:g} s to {purpose}; the last line of its log is: "
+                )
+                raise self._failure((*nodes, *self.nodes)[0], event)
+            interrupts.pause(_POLL_S)
+
+    def _failure(self, node: Node, event: str) -> SystemUnderTestError:
+        """The error of a server: its name, the event, and the last line of its log, shortened."""
+        log = self.log_of(node)
+        lines = [line.strip() for line in tail(log).splitlines() if line.strip()]
+        last = lines[-1][:_LONGEST_LINE] if lines else f"its log {log} is empty"
+        return SystemUnderTestError(f"{self.name}/{node.name} {event}{last}")
+
+    def with_nodes(self, changes: Mapping[str, Mapping[str, Any]]) -> Testbed:
+        """The testbed with changed fields of servers, by their names."""
+        nodes = [node.model_copy(update=changes.get(node.name)) for node in self.nodes]
+        return self.model_copy(update={"nodes": tuple(nodes)})
 
     def write(self) -> None:
         """Writes `testbed.json` atomically.

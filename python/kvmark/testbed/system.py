@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import partial
 from importlib import import_module
@@ -194,24 +195,20 @@ def check_options(
         raise UsageError("the password must be one line of printable characters")
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Counters of a server since it started; None where it reports none."""
-
-    network_sent_bytes: int | None = None
-    network_received_bytes: int | None = None
-    gc_count: int | None = None
-    """Garbage collections."""
-    gc_time_s: float | None = None
-    """Time spent in garbage collections."""
+Counters: TypeAlias = dict[str, int | float | None]
+NO_COUNTERS: Final[Counters] = dict.fromkeys(
+    ("network_sent_bytes", "network_received_bytes", "gc_count", "gc_time_s")
+)
+"""Counters of a server since it started, and the time spent in garbage collections; None where it
+reports none."""
 
 
 class Meter:
     """Reads the counters of one server; this one of a server without any."""
 
-    def read(self) -> Counted:
-        """The counters; none when the server doesn't answer at once."""
-        return Counted()
+    def read(self) -> Counters:
+        """The counters; `NO_COUNTERS` when the server doesn't answer at once."""
+        return NO_COUNTERS
 
     def close(self) -> None:
         """Closes the connection to the server."""
@@ -312,23 +309,17 @@ _EMBEDDED: Final = frozenset({"rocksdb"})
 """The drivers of embedded stores, whose modules have the `contents` of a folder."""
 
 
-class _Systems(Mapping[str, System]):
+class _Systems(UserDict[str, Any]):
     """The systems by name. A module is loaded when its system is used."""
 
     def __getitem__(self, name: str) -> System:
-        if name not in _DRIVERS:
+        if name not in self.data:
             raise KeyError(name)
         system: System = import_module(f"kvmark.testbed.{name}").SYSTEM
         return system
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(_DRIVERS)
 
-    def __len__(self) -> int:
-        return len(_DRIVERS)
-
-
-SYSTEMS: Final[Mapping[str, System]] = _Systems()
+SYSTEMS: Final[Mapping[str, System]] = _Systems(_DRIVERS)
 
 
 def system_of(testbed: Testbed) -> System:

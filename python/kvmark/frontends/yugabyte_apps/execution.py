@@ -159,8 +159,8 @@ def _server(request: AppRequest, system: SystemUrl) -> workloads.Server:
         password = os.environ.get(options.get("password_env", ""), "")
         login = (options["username"], system.password.reveal() if system.password else password)
     authority = Path(options["ca_file"]) if "ca_file" in options else None
-    cql = look_at(options["address"], login, authority)
-    return workloads.server_of(cql.version, cql.system_tables, accord=cql.accord)
+    version, system_tables, accord = look_at(options["address"], login, authority)
+    return workloads.server_of(version, system_tables, accord=accord)
 
 
 def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) -> None:

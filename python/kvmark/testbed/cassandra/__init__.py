@@ -25,7 +25,6 @@ from kvmark.testbed import network as networks
 from kvmark.testbed import state, system
 from kvmark.testbed.cassandra import server
 from kvmark.testbed.cassandra.artifacts import Artifacts, exact_version, fetch, find_java
-from kvmark.testbed.cassandra.data import tables
 from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
 from kvmark.testbed.launch import Certificates, PortTakenError, launch, planned
@@ -319,8 +318,13 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
         check_bound(options.memory_bytes, heap_bytes)
     names = [f"node-{index + 1}" for index in range(options.nodes)]
     network = networks.choose_network(names) if options.network else None
-    artifacts = fetch(exact_version(options.version), tell)
-    prepare, complete = partial(_prepare, artifacts), partial(_complete, tell)
+    version = exact_version(options.version)
+    prepare = partial(_prepare, fetch(version, tell))
+    facts: dict[str, Any] = {
+        "heap_bytes": heap_bytes,
+        "memory_bytes": options.memory_bytes,
+        "java": java.version,
+    }
     starts = 1
     while True:
         hosts, ports = _places(options, network, first=starts == 1)
@@ -338,8 +342,24 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
             for name, host in zip(names, hosts, strict=True)
         ]
         try:
-            testbed = _planned(options, folder, nodes, heap_bytes, java.version, network)
-            return launch(testbed, options, SYSTEM, prepare, complete)
+            testbed = planned(
+                "cassandra",
+                folder,
+                options,
+                nodes,
+                f"cql://{','.join(node.address for node in nodes)}",
+                facts={
+                    **facts,
+                    # Unique, so that nodes of other clusters on this machine don't join.
+                    "cluster_name": f"kvmark {secrets.token_hex(4)}",
+                    "exporter_port": ports[2],
+                },
+                username=USER,
+                network=network,
+                version=version,
+                heap_bytes=heap_bytes,
+            )
+            return launch(testbed, options, SYSTEM, prepare, partial(_complete, tell))
         except PortTakenError:
             if starts == _MOST_STARTS:
                 raise
@@ -376,37 +396,6 @@ def _places(
     return hosts, ports
 
 
-def _planned(
-    options: CassandraOptions,
-    folder: Path,
-    nodes: list[Node],
-    heap_bytes: int,
-    java: str,
-    network: Network | None,
-) -> Testbed:
-    """The testbed before its first process."""
-    facts = {
-        "heap_bytes": heap_bytes,
-        "memory_bytes": options.memory_bytes,
-        "java": java,
-        # Unique, so that nodes of other clusters on this machine don't join.
-        "cluster_name": f"kvmark {secrets.token_hex(4)}",
-        "exporter_port": nodes[0].more_ports[1],
-    }
-    return planned(
-        "cassandra",
-        folder,
-        options,
-        nodes,
-        f"cql://{','.join(node.address for node in nodes)}",
-        facts=facts,
-        username=USER,
-        network=network,
-        version=exact_version(options.version),
-        heap_bytes=heap_bytes,
-    )
-
-
 def _command(java: str, folder: Path) -> tuple[str, ...]:
     """The command that starts a node; each program replaces itself with the next one."""
     words = ["env", "MALLOC_ARENA_MAX=4"]
@@ -417,16 +406,18 @@ def _command(java: str, folder: Path) -> tuple[str, ...]:
     return (*words, java, f"@{folder / 'jvm.args'}")
 
 
-def _prepare(artifacts: Artifacts, testbed: Testbed, options: CassandraOptions) -> None:
+def _prepare(
+    artifacts: Artifacts,
+    testbed: Testbed,
+    options: CassandraOptions,
+    certificates: Certificates | None,
+) -> None:
     """Writes the files of the nodes."""
-    certificates = None
-    if options.tls:
-        hosts = [node.host for node in testbed.nodes]
-        certificates = launching.make_certificates(testbed.folder, hosts)
+    if certificates is not None:
         certificates.make_keystore()
     for node in testbed.nodes:
         folder = testbed.folder_of(node)
-        (folder / "tmp").mkdir(parents=True)
+        (folder / "tmp").mkdir()
         text = settings_text(options, testbed, node, certificates)
         write_private(folder / "cassandra.yaml", text)
         jvm = jvm_text(testbed, node, artifacts, testbed.facts["heap_bytes"])
@@ -476,6 +467,6 @@ SYSTEM: Final = System(
     version_of=server.version_of,
     keeps_log=True,
     driver=DRIVER,
-    tables=tables,
+    tables=server.tables,
     check_again=_check_again,
 )

@@ -123,15 +123,10 @@ def fetch(version: str, tell: Tell) -> Artifacts:
             "Maven, which fetches Cassandra, is missing: install it with `sudo apt-get install"
             " maven`"
         )
-    try:
-        with locked(root / f"cassandra-{version}.lock", f"fetching Cassandra {version}", tell):
-            if not found.is_complete:
-                _fetch(maven, found, tell)
-    except OSError as problem:
-        raise UsageError(
-            f"Cassandra can't be kept in {root} because {problem.strerror}: name another cache"
-            " folder with XDG_CACHE_HOME"
-        ) from problem
+    lock, place = root / f"cassandra-{version}.lock", f"Cassandra can't be kept in {root}"
+    with locked(lock, f"fetching Cassandra {version}", place, tell):
+        if not found.is_complete:
+            _fetch(maven, found, tell)
     return found
 
 

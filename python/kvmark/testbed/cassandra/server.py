@@ -1,6 +1,8 @@
 """Nodes of a Cassandra testbed: health, the reason of a failure, version, settings and counters.
 
-It also inspects CQL servers elsewhere, before tables are made on them.
+It also inspects CQL servers elsewhere, before tables are made on them, and their tables: existence,
+ownership, dropping and emptying. A table that kvmark makes for an imitated tool has a mark in its
+comment, which doesn't affect measurements. The table is kvmark's with all rows.
 """
 
 from __future__ import annotations
@@ -9,18 +11,18 @@ import http.client
 import re
 import select
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from kvmark.errors import SystemUnderTestError
 from kvmark.secret import Secret
+from kvmark.spec.owned_tables import TableRemoval
 from kvmark.testbed import console
 from kvmark.testbed.console import Console
-from kvmark.testbed.process import ran_out, wait_until
+from kvmark.testbed.process import ran_out
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import Counted, Meter
+from kvmark.testbed.system import NO_COUNTERS, Counters, DriverOptions, Meter, Tables
 
 DRIVER: Final = "cql"
 USER: Final = "cassandra"
@@ -55,6 +57,8 @@ _PLACES: Final = re.compile(
     r"|.*director(y|ies)|.*(key|trust)store"
 )
 
+_EMPTYING_MS: Final = "600000"
+"""Emptying a table takes a snapshot on each node."""
 _METER_TIMEOUT_S: Final = 0.2
 _GC_COUNT: Final = "jvm_gc_collection_seconds_count"
 _GC_TIME: Final = "jvm_gc_collection_seconds_sum"
@@ -95,13 +99,13 @@ def wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
 def wait(
     testbed: Testbed, node: Node, condition: Callable[[], bool], purpose: str, within_s: float
 ) -> None:
-    """Waits for a condition of a node; see `wait_until`.
+    """Waits for a condition of a node; see `Testbed.wait_until`.
 
     Raises:
         SystemUnderTestError: the node ends, or the time is over; quotes its log.
     """
     try:
-        wait_until(condition, purpose, testbed.watched(node), within_s)
+        testbed.wait_until(condition, purpose, within_s, node)
     except SystemUnderTestError as problem:
         name, log = f"{testbed.name}/{node.name}", testbed.log_of(node)
         if node.group is not None and not node.lives and ran_out(node.group):
@@ -180,21 +184,14 @@ def _lines(log: Path) -> list[tuple[int, str]]:
     return list(enumerate(text.splitlines(), before + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class CqlServer:
-    """A CQL server that anyone may have started."""
-
-    version: str
-    system_tables: frozenset[str]
-    """The tables of its keyspace `system`."""
-    accord: bool | None
-    """Whether transactions are enabled; None if unknown."""
-
-
 def look_at(
     address: str, login: tuple[str, str] | None = None, authority: Path | None = None
-) -> CqlServer:
-    """Inspects the first node of an address.
+) -> tuple[str, frozenset[str], bool | None]:
+    """Inspects the first node of an address, whose cluster anyone may have started.
+
+    Returns:
+        The version, the tables of the keyspace `system`, and whether transactions are enabled; None
+        if unknown.
 
     Raises:
         SystemUnderTestError: it doesn't answer.
@@ -214,7 +211,7 @@ def look_at(
     except (SystemUnderTestError, ValueError) as problem:
         raise SystemUnderTestError(f"{address} doesn't report its version: {problem}") from problem
     names = frozenset(row["table_name"] for row in tables)
-    return CqlServer(local["release_version"], names, accord)
+    return local["release_version"], names, accord
 
 
 def _accord(client: Console) -> bool | None:
@@ -228,6 +225,32 @@ def _accord(client: Console) -> bool | None:
         if rows:
             return bool(rows[0]["value"] == "true")
     return None
+
+
+def tables(options: DriverOptions, password: Secret | None) -> Tables:
+    """The tables of a cluster, through the first node of a URL."""
+    console = Console(DRIVER, options, password)
+    patient = Console(DRIVER, {**options, "connect_timeout_ms": _EMPTYING_MS}, password)
+
+    def comment(removal: TableRemoval) -> str | None:
+        keyspace, table = _parts(removal, "'")
+        of = "tables" if removal.kind == "TABLE" else "views"
+        named = f"keyspace_name = '{keyspace}' AND {of[:-1]}_name = '{table}'"
+        rows = console.ask(f"SELECT comment FROM system_schema.{of} WHERE {named}")  # noqa: S608
+        return str(rows[0]["comment"] or "") if rows else None
+
+    def remove(removal: TableRemoval) -> None:
+        keyspace, table = _parts(removal, '"')
+        statement = f"DROP {removal.kind} IF EXISTS" if removal.drops else "TRUNCATE"
+        patient.ask(f'{statement} "{keyspace}"."{table}"')
+
+    return Tables(comment, remove)
+
+
+def _parts(removal: TableRemoval, quote: str) -> tuple[str, str]:
+    """Keyspace and table, escaped for these quotation marks."""
+    keyspace, _, table = removal.name.replace(quote, 2 * quote).partition(".")
+    return keyspace, table
 
 
 def version_of(testbed: Testbed) -> str:
@@ -275,7 +298,7 @@ def _settings(client: Console) -> dict[str, str | None]:
     return {row["name"]: row["value"] for row in rows if not _SECRET.search(row["name"])}
 
 
-def counted(text: str) -> Counted:
+def counted(text: str) -> Counters:
     """The counters in an exporter's text; None for missing ones."""
     sums: dict[str, float] = {}
     for name, labels, value in _SAMPLE.findall(text):
@@ -287,12 +310,12 @@ def counted(text: str) -> Counted:
         values = [sums[name] for name in names if name in sums]
         return int(sum(values)) if values else None
 
-    return Counted(
-        network_sent_bytes=total(f"{_CLIENTS} Sent", _INTERNODE_SENT),
-        network_received_bytes=total(f"{_CLIENTS} Received", _INTERNODE_RECEIVED),
-        gc_count=total(_GC_COUNT),
-        gc_time_s=sums.get(_GC_TIME),
-    )
+    return {
+        "network_sent_bytes": total(f"{_CLIENTS} Sent", _INTERNODE_SENT),
+        "network_received_bytes": total(f"{_CLIENTS} Received", _INTERNODE_RECEIVED),
+        "gc_count": total(_GC_COUNT),
+        "gc_time_s": sums.get(_GC_TIME),
+    }
 
 
 class ExporterMeter(Meter):
@@ -306,7 +329,7 @@ class ExporterMeter(Meter):
         self._path = f"/metrics?{names}"
         self._late = False
 
-    def read(self) -> Counted:
+    def read(self) -> Counters:
         """The counters; none without an answer within a fifth of a second.
 
         A late answer is read the next time and discarded: closing the connection would put a page
@@ -315,16 +338,16 @@ class ExporterMeter(Meter):
         try:
             if self._late:
                 if not self._answered(0.0):
-                    return Counted()
+                    return NO_COUNTERS
                 self._connection.getresponse().read()
             self._connection.request("GET", self._path)
             self._late = not self._answered(_METER_TIMEOUT_S)
             if self._late:
-                return Counted()
+                return NO_COUNTERS
             return counted(self._connection.getresponse().read().decode(errors="replace"))
         except (OSError, http.client.HTTPException, ValueError):
             self.close()
-            return Counted()
+            return NO_COUNTERS
 
     def close(self) -> None:
         """Closes the connection to the exporter."""

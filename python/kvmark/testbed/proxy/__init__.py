@@ -28,7 +28,7 @@ from kvmark.testbed import state
 from kvmark.testbed.console import fingerprint
 from kvmark.testbed.launch import launch, planned
 from kvmark.testbed.network import HOST, choose_ports
-from kvmark.testbed.process import locked, run_captured, run_streaming, wait_until
+from kvmark.testbed.process import locked, run_captured, run_streaming
 from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, template, write_private
 from kvmark.testbed.system import Meter, System, Tell, TestbedOptions, check_bounds, option
 
@@ -60,6 +60,13 @@ _FILES: Final[Mapping[Kind, tuple[str, ...]]] = {
     "haproxy": ("haproxy.cfg",),
     "shotover": ("topology.yaml", "config.yaml"),
     "cql-proxy": ("cql-proxy.yaml",),
+}
+_COMMANDS: Final[Mapping[Kind, str]] = {
+    "haproxy": "{program} -db -f {folder}/haproxy.cfg",
+    "shotover": "{program} --topology-file {folder}/topology.yaml"
+    " --config-file {folder}/config.yaml --core-threads {threads}",
+    # Go's runtime takes the number of its threads from its environment only.
+    "cql-proxy": "env GOMAXPROCS={threads} {program} --config {folder}/cql-proxy.yaml",
 }
 _SHOTOVER: Final = "0.7.4"
 _CQL_PROXY: Final = "0.2.0"
@@ -195,11 +202,9 @@ def _check_again(testbed: Testbed, tell: Tell) -> None:
     find_program(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
 
 
-def _prepare(testbed: Testbed, _: ProxyOptions) -> None:
-    folder = testbed.folder_of(testbed.nodes[0])
-    folder.mkdir()
+def _prepare(testbed: Testbed, *_: object) -> None:
     for name, text in testbed.facts["files"].items():
-        write_private(folder / name, text)
+        write_private(testbed.folder_of(testbed.nodes[0]) / name, text)
 
 
 def _check_nodes(options: ProxyOptions, root: Path) -> None:
@@ -232,19 +237,8 @@ def files(kind: Kind, port: int, to: Target, threads: int) -> dict[str, str]:
 
 def command(kind: Kind, program: str, folder: Path, threads: int) -> tuple[str, ...]:
     """The command that runs a proxy in the foreground."""
-    words = {
-        "haproxy": (program, "-db", "-f", f"{folder}/haproxy.cfg"),
-        "shotover": (
-            *(program, "--topology-file", f"{folder}/topology.yaml"),
-            *("--config-file", f"{folder}/config.yaml", "--core-threads", str(threads)),
-        ),
-        # Go's runtime takes the number of its threads from its environment only.
-        "cql-proxy": (
-            *("env", f"GOMAXPROCS={threads}"),
-            *(program, "--config", f"{folder}/cql-proxy.yaml"),
-        ),
-    }
-    return words[kind]
+    values = {"program": program, "folder": folder, "threads": threads}
+    return tuple(word.format(**values) for word in _COMMANDS[kind].split())
 
 
 def _connections() -> int:
@@ -287,7 +281,7 @@ def _wait_for_proxy(testbed: Testbed, node: Node, within_s: float) -> None:
         listening = (one for one in connections if one.status == psutil.CONN_LISTEN)
         return node.port in {one.laddr.port for one in listening}
 
-    wait_until(accepts, "accept connections", testbed.watched(node), within_s)
+    testbed.wait_until(accepts, "accept connections", within_s, node)
 
 
 def _describe(testbed: Testbed) -> Mapping[str, Any]:
@@ -392,29 +386,24 @@ def _build(kind: Kind, build: Build, tell: Tell) -> None:
     tool, name = shutil.which(program), folder.name
     if tool is None:
         raise UsageError(recipe.tool)
-    try:
-        with locked(folder / ".lock", f"building {name}", tell):
-            if built_path(kind, build).exists():
-                return
-            for file, text in recipe.files.items():
-                path = folder / file
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-            step = f"Building {name}, which takes some minutes once"
-            tell(step)
-            # Settings of the user's other builds don't apply.
-            alien = {"CARGO_TARGET_DIR", "RUSTFLAGS"}
-            code, lines = run_streaming(
-                [tool, *(word.format(profile=_PROFILES[build]) for word in words)],
-                lambda line: tell(f"{step}: {line}"),
-                folder=folder,
-                environment={k: v for k, v in os.environ.items() if k not in alien},
-            )
-    except OSError as problem:
-        raise UsageError(
-            f"{name} can't be built in {folder} because {problem.strerror}: name another"
-            " cache folder with XDG_CACHE_HOME"
-        ) from problem
+    place = f"{name} can't be built in {folder}"
+    with locked(folder / ".lock", f"building {name}", place, tell):
+        if built_path(kind, build).exists():
+            return
+        for file, text in recipe.files.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        step = f"Building {name}, which takes some minutes once"
+        tell(step)
+        # Settings of the user's other builds don't apply.
+        alien = {"CARGO_TARGET_DIR", "RUSTFLAGS"}
+        code, lines = run_streaming(
+            [tool, *(word.format(profile=_PROFILES[build]) for word in words)],
+            lambda line: tell(f"{step}: {line}"),
+            folder=folder,
+            environment={k: v for k, v in os.environ.items() if k not in alien},
+        )
     if code != 0:
         reasons = [line for line in lines if line.startswith("error")] or list(filter(None, lines))
         reason = (reasons or ["it printed nothing"])[-1]

@@ -27,7 +27,6 @@ from kvmark.testbed import process, state, system
 from kvmark.testbed.console import Console, connect, settings_of
 from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.network import HOST, Network, move_service
-from kvmark.testbed.process import wait_until
 from kvmark.testbed.redis.data import contents
 from kvmark.testbed.state import Node, Role, Testbed, make_folder, template, write_private
 from kvmark.testbed.system import Promotion, Settings, System, Tell, TestbedOptions
@@ -201,15 +200,11 @@ def _roles(options: RedisOptions) -> dict[str, Role]:
     return {f"{role}-{i + 1}": role for role, count in counts.items() for i in range(count)}
 
 
-def _prepare(testbed: Testbed, options: RedisOptions) -> None:
+def _prepare(testbed: Testbed, options: RedisOptions, certificates: Certificates | None) -> None:
     """Writes the files that the servers read."""
-    hosts = list(dict.fromkeys(node.host for node in testbed.nodes))
-    hosts += [testbed.network.service] if testbed.network else []
-    made = launching.make_certificates(testbed.folder, hosts) if options.tls else None
     for node in testbed.nodes:
-        folder = testbed.folder_of(node)
-        folder.mkdir()
-        write_private(folder / "redis.conf", settings_text(options, testbed, node, made))
+        text = settings_text(options, testbed, node, certificates)
+        write_private(testbed.folder_of(node) / "redis.conf", text)
 
 
 def settings_text(
@@ -287,11 +282,6 @@ def _refusal(log: Path) -> str | None:
     return fatal and f"the server refused the setting `{fatal[1]}`: {fatal[2].strip()}"
 
 
-def slots_of(index: int, primaries: int) -> range:
-    """The slots of one primary: equal shares, in order."""
-    return range(index * _SLOTS // primaries, (index + 1) * _SLOTS // primaries)
-
-
 def _form_cluster(testbed: Testbed, replicas: int) -> None:
     """Assigns slots to the primaries, introduces all servers, and assigns replicas in order.
 
@@ -302,7 +292,9 @@ def _form_cluster(testbed: Testbed, replicas: int) -> None:
     followers = [node for node in testbed.nodes if node.role == "replica"]
     for index, node in enumerate(primaries):
         console = connect(testbed, node)
-        console.ask("CLUSTER", "ADDSLOTS", *slots_of(index, len(primaries)))
+        # Equal shares, in order.
+        first, end = (number * _SLOTS // len(primaries) for number in (index, index + 1))
+        console.ask("CLUSTER", "ADDSLOTS", *range(first, end))
         console.ask("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
     _introduce(testbed, testbed.nodes)
     for index, node in enumerate(followers):
@@ -336,8 +328,7 @@ def _join(testbed: Testbed, node: Node, primary: Node) -> None:
         fields = info_fields(follower.ask("INFO", "replication"))
         return int(fields.get("slave_repl_offset", 0)) > 0
 
-    watched = testbed.watched(node, primary)
-    wait_until(has_data, "follow its primary", watched, _HEALTHY_WITHIN_S)
+    testbed.wait_until(has_data, "follow its primary", _HEALTHY_WITHIN_S, node, primary)
 
 
 def _wait_for_all(
@@ -345,7 +336,7 @@ def _wait_for_all(
 ) -> None:
     for node in testbed.nodes:
         ready = partial(condition, connect(testbed, node), testbed)
-        wait_until(ready, purpose, testbed.watched(node), _HEALTHY_WITHIN_S)
+        testbed.wait_until(ready, purpose, _HEALTHY_WITHIN_S, node)
 
 
 def _knows_all(console: Console, testbed: Testbed) -> bool:
@@ -367,7 +358,7 @@ def _wait_for_answer(testbed: Testbed, node: Node, within_s: float) -> None:
     Raises:
         SystemUnderTestError: it ends, or the time is over.
     """
-    wait_until(lambda: _answers(testbed, node), "answer PING", testbed.watched(node), within_s)
+    testbed.wait_until(lambda: _answers(testbed, node), "answer PING", within_s, node)
 
 
 def _wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
@@ -377,10 +368,10 @@ def _wait_for_node(testbed: Testbed, node: Node, within_s: float) -> None:
         SystemUnderTestError: it ends, or the time is over.
     """
     _wait_for_answer(testbed, node, within_s)
-    watched = testbed.watched(node)
+    wait_until = testbed.wait_until
     if testbed.facts.get("cluster"):
-        wait_until(lambda: _sees_cluster(testbed, node), "see its cluster", watched, within_s)
-    wait_until(lambda: _is_in_step(testbed, node), "follow its primary", watched, within_s)
+        wait_until(lambda: _sees_cluster(testbed, node), "see its cluster", within_s, node)
+    wait_until(lambda: _is_in_step(testbed, node), "follow its primary", within_s, node)
 
 
 def _answers(testbed: Testbed, node: Node) -> bool:
@@ -470,14 +461,14 @@ def _demote(testbed: Testbed, name: str) -> None:
         SystemUnderTestError: a server is gone, or the time is over.
     """
     primary, promoted = testbed.nodes[0], testbed.node(name)
-    watched, back = testbed.watched(primary, promoted), f"take its place back from {name}"
+    back = f"take its place back from {name}"
     _replicate(testbed, primary, promoted)
     for condition, purpose in (
         (lambda: _is_in_step(testbed, primary), f"follow {name}"),
         (lambda: _hands_over(testbed, promoted, primary), back),
         (lambda: _fields(testbed, primary, "INFO", "replication").get("role") == "master", back),
     ):
-        wait_until(condition, purpose, watched, _HANDOVER_WITHIN_S)
+        testbed.wait_until(condition, purpose, _HANDOVER_WITHIN_S, primary, promoted)
     move_service(_service(testbed), primary.name)
     for node in testbed.nodes:
         if node not in (primary, promoted):
