@@ -21,7 +21,6 @@ from kvmark.records.files import TimeName
 THROUGHPUT = "throughput"
 RUNTIME = "runtime"
 OPERATIONS = "operations"
-ERRORS = "errors"
 TIMES: tuple[TimeName, ...] = ("response", "service", "wait")
 
 #: The statistic of a figure that is a plain value.
