@@ -23,8 +23,6 @@ TITLES: Final = {
     "resp": "Redis",
     "memcached": "memcached",
     "cql": "Cassandra and compatible servers",
-    "null": "Null driver",
-    "sim": "Simulated store",
 }
 
 
