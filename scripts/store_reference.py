@@ -20,7 +20,7 @@ This page is generated from the drivers."""
 HEADINGS: Final = "| option | values | default | effect |\n|---|---|---|---|"
 TITLES: Final = {
     "rocksdb": "RocksDB",
-    "resp": "Redis",
+    "redis": "Redis",
     "memcached": "memcached",
     "cql": "Cassandra and compatible servers",
 }
