@@ -15,6 +15,7 @@ __all__ = [
     "decode_histogram",
     "draw_law",
     "draw_operations",
+    "driver_options",
     "drivers",
     "encode_histogram",
     "hash_keys",
