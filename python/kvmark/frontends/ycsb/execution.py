@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _SCRATCH: Final = SystemName("rocksdb:scratch")
 _OVERRIDES: Final = ("clients", "pin", "duration_ns", "interval_ns", "timeout_ns")
 """Options that are fields of `RunSpec`."""
-
-
 _UNTIL_PRECISE: Final = scheduling.RepetitionPolicy(budget_s=600.0)
 
 
@@ -103,6 +101,13 @@ def _make_study(
     loads = not properties.dotransactions
     # A load by YCSB's flag is run once, to leave its data.
     repetitions = 1 if options.repetitions is None and loads else options.repetitions
+    policy = defaults.policy
+    if repetitions is not None:
+        if repetitions < 1:
+            raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
+        policy = scheduling.RepetitionPolicy(repetitions, repetitions, None)
+    if options.budget_s is not None:
+        policy = replace(policy, budget_s=options.budget_s)
     steps = defaults.steps
     if loads:
         steps = ("load",)
@@ -119,7 +124,7 @@ def _make_study(
         operations=options.operations,
         workloads=options.workloads or steps,
         targets=options.targets or (None,),
-        policy=_policy(repetitions, options.budget_s, defaults.policy),
+        policy=policy,
         seed=options.seed,
         overrides={name: value for name, value in overrides.items() if value is not None},
     )
@@ -131,17 +136,6 @@ def _make_study(
         study = replace(study, workloads=left)
     study.check()
     return study
-
-
-def _policy(
-    repetitions: int | None, budget_s: float | None, default: scheduling.RepetitionPolicy
-) -> scheduling.RepetitionPolicy:
-    if repetitions is None:
-        return default if budget_s is None else replace(default, budget_s=budget_s)
-    if repetitions < 1:
-        raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
-    limit_s = math.inf if budget_s is None else budget_s
-    return scheduling.RepetitionPolicy(repetitions, repetitions, None, limit_s)
 
 
 def execute_sequence(
@@ -288,7 +282,7 @@ class ProgressMessages:
         summary = self._scheduler.summary()
         if self._stage == 0:
             yield announcement(self._sequence.study, summary)
-        if not self._has_cost and self._scheduler.costs() is not None:
+        if not self._has_cost and self._scheduler.has_costs:
             self._has_cost = True
             yield from self._cost(summary)
         if self._stage not in (0, self._scheduler.stage):
@@ -301,7 +295,7 @@ class ProgressMessages:
         self._stage = self._scheduler.stage
 
     def _cost(self, summary: scheduling.SequenceRepetitions) -> Iterator[str]:
-        once_s = sum(summary.once_s().values())
+        once_s = sum(case.once_s for case in summary.cases)
         short = summary.budget_s is not None and once_s * summary.first_stage > summary.budget_s
         longest = _longest(summary, self._manifests())
         if once_s >= _LONG_S and (short or longest):
@@ -341,7 +335,7 @@ def announcement(study: YcsbStudy, summary: scheduling.SequenceRepetitions) -> s
     if summary.budget_s is None:
         return f"{message}; no time limit."
     message += f"; time limit {units.span(summary.budget_s)} (--budget)."
-    timed = sum(case.workload not in ("load", "reload", "delete") for case in summary.cases)
+    timed = sum(case.workload not in scheduling.WHOLE for case in summary.cases)
     once_s = (study.overrides.get("duration_ns") or 0) / 1e9 * timed
     if once_s > summary.budget_s:
         once = units.span(once_s)
@@ -388,14 +382,17 @@ def closing_notes(
 
 def _longest(summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]) -> str:
     """The workload that takes most of the time, and the option that would help."""
-    seconds = summary.once_s()
+    seconds: dict[str, float] = {}
+    for case in summary.cases:
+        seconds[case.workload] = seconds.get(case.workload, 0.0) + case.once_s
     name = max(seconds, key=seconds.__getitem__)
     share = seconds[name] / (sum(seconds.values()) or 1.0)
     if share <= _LARGE_SHARE or len(seconds) == 1:
         return ""
     own = [one for one in manifests if one.spec.get("sequence", {}).get("workload") == name]
     advice = _advice(manifests, _main_kind(own[-1].plan)) if own else ""
-    return f"{_shown(name)} takes {100 * share:.0f} % of the time of a repetition.{advice}"
+    title = scheduling.workload_title(name)
+    return f"{title} takes {100 * share:.0f} % of the time of a repetition.{advice}"
 
 
 def _advice(manifests: Sequence[Manifest], kind: str) -> str:
@@ -435,11 +432,8 @@ def _names(cases: Sequence[scheduling.CaseRepetitions]) -> str:
 
 def _name(case: scheduling.CaseRepetitions) -> str:
     rate = "" if case.target is None else f" at {units.significant(case.target)} ops/s"
-    return f"{_shown(case.workload)} with {units.whole(case.records)} records{rate}"
-
-
-def _shown(workload: str) -> str:
-    return workload.upper() if len(workload) == 1 else workload
+    name = scheduling.workload_title(case.workload)
+    return f"{name} with {units.whole(case.records)} records{rate}"
 
 
 def _times(count: int) -> str:
