@@ -67,6 +67,7 @@ class Collector:
     """The content of a file of results, to which an importer adds what it finds."""
 
     source: Source
+    kind: Format
     #: None when the file doesn't tell who measured.
     tool: str | None
     version: str | None = None
@@ -227,7 +228,7 @@ class Format:
         Raises:
             ImportFileError: it isn't whole.
         """
-        found = Collector(source, self.tool)
+        found = Collector(source, self, self.tool)
         if self.is_json:
             found.pass_over()
         else:
