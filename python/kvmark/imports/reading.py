@@ -96,10 +96,6 @@ class Collector:
         for line, text in enumerate(self.source.lines, 1):
             if line not in self.source.noise:
                 yield line, text
-        self.pass_over()
-
-    def pass_over(self) -> None:
-        """Counts the lines that others wrote."""
         self.passed_over += len(self.source.noise)
 
     def case(self, labels: Mapping[str, str] | None = None) -> int:
@@ -230,7 +226,7 @@ class Format:
         """
         found = Collector(source, self, self.tool)
         if self.is_json:
-            found.pass_over()
+            found.passed_over = len(source.noise)
         else:
             source.ends()
         self.collect(found)
