@@ -41,6 +41,10 @@ def _steps(text: str) -> _Steps:
     return steps
 
 
+def _rates(text: str) -> _Rates:
+    return _Rates(listed(text, rate))
+
+
 def _budget(text: str) -> float:
     """Seconds; infinite for `none`."""
     if text.strip() == "none":
@@ -73,7 +77,7 @@ class YcsbOptions(ExperimentOptions):
     targets: Annotated[
         _Rates | None,
         quantity(
-            lambda text: _Rates(listed(text, rate)),
+            _rates,
             *("RATE,…", "Offered rates, one after the other, such as 1000,2000,max."),
             *("--target", "-target"),
         ),
