@@ -224,7 +224,7 @@ def test_no_sequence_exceeds_the_budget_but_for_the_first_repetition(seed: int) 
 def test_time_completes_as_many_cases_as_possible() -> None:
     def counts(missing: list[int], left_s: float) -> Any:
         costs = np.array([[1.0, 1.0, 10.0]])
-        return scheduling.affordable(costs, np.array([missing]), [0, 1, 2], left_s).tolist()
+        return scheduling.affordable(costs, np.array([missing]), [1, 2, 3], left_s).tolist()
 
     assert counts([4, 4, 4], 8.0) == [[4, 4, 0]]
     assert counts([4, 4, 4], 30.0) == [[4, 4, 2]]

@@ -185,21 +185,6 @@ class Collector:
                 BucketsRecord(case=case, operation=operation, time=time, **content)
             )
 
-    def finish(self) -> None:
-        """Adds the note on the lines of others.
-
-        Raises:
-            ImportFileError: there is no figure.
-        """
-        if not self._figures and not self.intervals:
-            raise self.source.error(None, "it is recognised and has not a single figure")
-        if self.passed_over:
-            count = self.passed_over
-            self.notes.append(
-                f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
-                f" shell {'was' if count == 1 else 'were'} passed over."
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -222,7 +207,7 @@ class Format:
         """The content of a file.
 
         Raises:
-            ImportFileError: it isn't whole.
+            ImportFileError: it isn't whole, or there is no figure.
         """
         found = Collector(source, self, self.tool)
         if self.is_json:
@@ -230,7 +215,13 @@ class Format:
         else:
             source.ends()
         self.collect(found)
-        found.finish()
+        if not found.figures and not found.intervals:
+            raise source.error(None, "it is recognised and has not a single figure")
+        if count := found.passed_over:
+            found.notes.append(
+                f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
+                f" shell {'was' if count == 1 else 'were'} passed over."
+            )
         return found
 
 

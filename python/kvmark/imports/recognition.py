@@ -47,7 +47,7 @@ def recognise(source: Source) -> Format:
     texts = [each for each in formats() if not each.is_json] if source.document is None else []
     begins = {each: line for each in texts if (line := each.begins(source)) is not None}
     # A tool's own CSV is a table too.
-    if begins.get(TABLE) in (line for each, line in begins.items() if each is not TABLE):
+    if begins.get(TABLE) in [line for each, line in begins.items() if each is not TABLE]:
         del begins[TABLE]
     if not begins:
         *names, last = (each.name for each in formats())

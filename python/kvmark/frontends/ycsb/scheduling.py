@@ -95,15 +95,15 @@ def affordable(costs: _Table, missing: _Counts, ends: Sequence[int], left_s: flo
     """Number of further repetitions of each place that fit into the remaining time.
 
     As many places as possible get all missing repetitions: the cheapest to complete come first, and
-    a place that can't be completed gets as many as fit. `ends` holds the place at which a
-    repetition for the sake of a place may end.
+    a place that can't be completed gets as many as fit. `ends` holds the number of
+    places in a repetition for the sake of a place.
     """
     counts = np.zeros_like(missing)
 
     def raised(one: int, at: int, count: int) -> _Counts:
         """The counts with at least this count at every place up to the end."""
         limits = np.zeros_like(counts)
-        limits[one, : ends[at] + 1] = count
+        limits[one, : ends[at]] = count
         return np.maximum(counts, limits)
 
     places = [(int(one), int(at), int(missing[one, at])) for one, at in np.argwhere(missing)]
@@ -233,12 +233,9 @@ class Scheduler:
             smaller = self._rows[-1] if self._rows else [None] * len(own)
             pairs = zip(own, smaller, strict=True)
             self._rows.append([_Case(step, work(step), policy.first, less) for step, less in pairs])
-        workloads = [case.step.workload for case in self._rows[0]]
-        # A repetition doesn't end between delete and the load after it.
-        self._ends = [
-            at + (workload == "delete" and at + 1 < len(workloads))
-            for at, workload in enumerate(workloads)
-        ]
+        # A repetition doesn't end between delete and the load after it, if there is one.
+        names = [case.step.workload for case in self._rows[0]]
+        self._ends = [at + (name == "delete") for at, name in enumerate(names, start=1)]
         self._began_s = clock()
         self._steps = 0
         #: The rest of the present repetition, the present step included.
