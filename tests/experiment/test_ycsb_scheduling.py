@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kvmark.errors import Interrupted
@@ -72,7 +73,7 @@ class SimulatedSequence:
         return limit.share_s if limit.is_over else seconds
 
     def _decide(self, cases: Sequence[Sequence[float]], _: Precision) -> list[int]:
-        self.decisions += 1
+        self.decisions += bool(cases)
         most = self.study.policy.most
         return [min(self._needs(place), most) for place in range(len(cases))]
 
@@ -221,11 +222,14 @@ def test_no_sequence_exceeds_the_budget_but_for_the_first_repetition(seed: int) 
 
 
 def test_time_completes_as_many_cases_as_possible() -> None:
-    costs, ends = [[1.0, 1.0, 10.0]], [0, 1, 2]
-    assert scheduling.affordable(costs, [[4, 4, 4]], ends, 8.0) == [[4, 4, 0]]
-    assert scheduling.affordable(costs, [[4, 4, 4]], ends, 30.0) == [[4, 4, 2]]
-    assert scheduling.affordable(costs, [[0, 0, 4]], ends, 30.0) == [[2, 2, 2]]
-    assert scheduling.affordable(costs, [[4, 4, 4]], ends, math.inf) == [[4, 4, 4]]
+    def counts(missing: list[int], left_s: float) -> Any:
+        costs = np.array([[1.0, 1.0, 10.0]])
+        return scheduling.affordable(costs, np.array([missing]), [1, 2, 3], left_s).tolist()
+
+    assert counts([4, 4, 4], 8.0) == [[4, 4, 0]]
+    assert counts([4, 4, 4], 30.0) == [[4, 4, 2]]
+    assert counts([0, 0, 4], 30.0) == [[2, 2, 2]]
+    assert counts([4, 4, 4], math.inf) == [[4, 4, 4]]
 
 
 def test_repetitions_are_computed_as_in_ab() -> None:
@@ -240,7 +244,7 @@ def test_an_ended_step_keeps_its_measurement(tmp_path: Path) -> None:
     overrides = {"interval_ns": 20_000_000}
     study = make_study(records=(1000,), operations=10**12, workloads=("c",), overrides=overrides)
     plan = compile_run(study.spec(study.first_steps()[0], 1000))
-    limit = scheduling.StepLimit(left_s=1.0, share_s=0.1, grace_s=0.0)
+    limit = scheduling.StepLimit(limit_s=1.0, share_s=0.1)
     before = signal.getsignal(signal.SIGINT)
     with LocalGenerator() as generator:
         setting = make_run_context(("kvmark",), plan, generator, Records(tmp_path))

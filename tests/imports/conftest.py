@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from imports.samples import Keep, Read
-from kvmark.imports.recognition import ReadFile, read_file
+from kvmark.imports.reading import Collector
+from kvmark.imports.recognition import read_file
 from kvmark.imports.writing import keep
 from kvmark.records import Records
 
@@ -16,7 +17,7 @@ from kvmark.records import Records
 def read(tmp_path: Path) -> Read:
     """Reads a text as the file of a name that says nothing."""
 
-    def apply(content: str | bytes) -> ReadFile:
+    def apply(content: str | bytes) -> Collector:
         path = tmp_path / "results"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return read_file(path)

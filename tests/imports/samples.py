@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kvmark.imports.reading import Collector
-from kvmark.imports.recognition import ReadFile, read_file
+from kvmark.imports.recognition import read_file
 from kvmark.records import FigureRecord, Run
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
 
-Read = Callable[[str | bytes], ReadFile]
-Keep = Callable[[ReadFile], Run]
+Read = Callable[[str | bytes], Collector]
+Keep = Callable[[Collector], Run]
 
 
 def path_of(name: str) -> Path:
@@ -21,7 +21,7 @@ def path_of(name: str) -> Path:
     return next(HERE.glob(f"**/{name}"))
 
 
-def sample(name: str) -> ReadFile:
+def sample(name: str) -> Collector:
     """A file, read."""
     return read_file(path_of(name))
 

@@ -84,7 +84,7 @@ def test_it_is_shown_with_its_figures_as_they_were(name: str, imported: Keep) ->
     file = sample(name)
     text = run_text(run_answer(imported(file), text_width=160), 160).plain
     assert f"file {name}: not judged." in text
-    for figure in file.reading.figures:
+    for figure in file.figures:
         assert f"{figure.value:,}" in text
     assert not {"nan", "None", "inf"} & set(text.split())
 
@@ -93,7 +93,7 @@ def test_it_is_shown_with_its_figures_as_they_were(name: str, imported: Keep) ->
 def test_its_histogram_is_drawn_where_the_file_has_one(name: str, imported: Keep) -> None:
     file = sample(name)
     text = charts_text(run_answer(imported(file), text_width=80), 80).plain
-    fine = any(each.count for each in file.reading.histograms)
+    fine = any(each.count for each in file.histograms)
     assert ("logarithmic axis" in text) <= fine
     assert max(map(len, text.splitlines()), default=0) <= 80
 

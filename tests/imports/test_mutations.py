@@ -59,16 +59,15 @@ def kept(content: bytes, folder: Path) -> str:
     path = folder / "mutated"
     path.write_bytes(content)
     try:
-        file = read_file(path)
+        reading = read_file(path)
     except ImportFileError as problem:
         assert str(problem).isprintable()
         return str(problem)
-    reading = file.reading
     assert all(0 <= each.start_ns <= each.end_ns for each in reading.intervals)
     assert all(math.isfinite(figure.value) for figure in reading.figures)
     intervals_table(reading)
     written_table(reading)
-    imported_rows(imported_record(file))
+    imported_rows(imported_record(reading))
     return ""
 
 

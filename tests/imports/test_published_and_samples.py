@@ -64,7 +64,7 @@ def test_each_file_is_recognised_by_what_it_holds_and_becomes_a_run_that_keeps_i
     file = read_file(path)
     run = imported(file)
     assert run.manifest.imported is not None
-    assert run.manifest.imported.figures == file.reading.figures
+    assert run.manifest.imported.figures == file.figures
     assert run.manifest.imported.origin.file == path.name
     assert (run.path / "imported.txt").read_bytes() == path.read_bytes()
     assert imported_rows(run.manifest.imported)
@@ -98,7 +98,7 @@ def written_numbers(path: Path) -> set[float]:
 
 @pytest.mark.parametrize("path", [*LOGS, *DATA.glob("samples/*[!g]")], ids=lambda path: path.name)
 def test_every_number_of_a_file_comes_back(path: Path) -> None:
-    reading = read_file(path).reading
+    reading = read_file(path)
     kept = {one for each in reading.figures for one in (each.value, each.error, each.n)}
     kept |= {one for each in reading.intervals for one in each.written.values()}
     numbers = written_numbers(path)
@@ -108,7 +108,7 @@ def test_every_number_of_a_file_comes_back(path: Path) -> None:
 
 @pytest.mark.parametrize("name", SPOTS)
 def test_a_figure_has_its_operation_quantity_statistic_and_unit(name: str) -> None:
-    reading = sample(name).reading
+    reading = sample(name)
     workload = {"workload": "CassandraKeyValue", "writers": "192", "readers": "16"}
     case = next((at for at, case in enumerate(reading.cases) if case.labels == workload), 0)
     found = {
@@ -120,7 +120,7 @@ def test_a_figure_has_its_operation_quantity_statistic_and_unit(name: str) -> No
 
 def test_tools_and_systems_are_known_by_their_output() -> None:
     names = ("ycsb-a.txt", "db_bench.txt", "leveldb.txt")
-    ycsb, db_bench, leveldb = (sample(name).reading for name in names)
+    ycsb, db_bench, leveldb = (sample(name) for name in names)
     assert (ycsb.tool, ycsb.version) == ("YCSB", "0.18.0-SNAPSHOT")
     assert (ycsb.system, ycsb.system_version) == ("RocksDB", "")
     assert (db_bench.system, db_bench.system_version) == ("RocksDB", "7.8.3")
@@ -132,7 +132,7 @@ def test_tools_and_systems_are_known_by_their_output() -> None:
 
 @pytest.mark.parametrize("name", ["db_bench.txt", "memtier.json", "latte-report.json"])
 def test_a_histogram_has_as_many_operations_as_its_case(name: str) -> None:
-    reading = sample(name).reading
+    reading = sample(name)
     for one in reading.histograms:
         found = figures(reading, one.case)
         count = found.get((None, "operations in the histogram", "value"))
@@ -142,7 +142,7 @@ def test_a_histogram_has_as_many_operations_as_its_case(name: str) -> None:
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.name)
 def test_every_number_of_a_table_comes_back_with_its_row(path: Path) -> None:
-    reading = read_file(path).reading
+    reading = read_file(path)
     by_labels: dict[frozenset[tuple[str, str]], list[float]] = {}
     for figure in reading.figures:
         labels = frozenset(reading.cases[figure.case].labels.items())
@@ -157,7 +157,7 @@ def test_every_number_of_a_table_comes_back_with_its_row(path: Path) -> None:
 
 
 def test_a_bare_number_of_the_scale_test_has_no_unit_and_is_no_runtime() -> None:
-    reading = sample("hydra-cassandra-3.0.6.csv").reading
+    reading = sample("hydra-cassandra-3.0.6.csv")
     bare = [figure for figure in reading.figures if figure.quantity == "operation_time"]
     clocks = [figure for figure in reading.figures if figure.quantity == "runtime"]
     assert {figure.unit for figure in bare} == {""}
@@ -199,7 +199,7 @@ def test_every_second_and_sample_is_an_interval(imported: Keep) -> None:
     assert sorted(map(str, told)) == sorted(map(str, seconds))
     file = sample("latte-report.json")
     log = json.loads(file.source.data)["result"]["log"]
-    whole = [each for each in file.reading.intervals if each.operation is None]
+    whole = [each for each in file.intervals if each.operation is None]
     assert [each.count for each in whole] == [sample["cycle_count"] for sample in log]
     assert [each.times["service"]["max"] for each in whole] == pytest.approx(
         [sample["cycle_latency"]["percentiles"][-1]["value"] * 1e6 for sample in log]
@@ -210,8 +210,8 @@ def test_every_histogram_of_a_log_comes_back(imported: Keep) -> None:
     path = DATA / "samples/cql-stress-fixed.hlog"
     file = read_file(path)
     lines = [line for line in path.read_text().splitlines() if line.startswith("Tag=")]
-    assert len(file.reading.intervals) == len(lines)
-    for line, interval in zip(lines, file.reading.intervals, strict=True):
+    assert len(file.intervals) == len(lines)
+    for line, interval in zip(lines, file.intervals, strict=True):
         tag, start, length, largest, encoded = line.split(",")
         theirs = HdrHistogram.decode(encoded)
         assert interval.count == theirs.get_total_count()
@@ -221,7 +221,7 @@ def test_every_histogram_of_a_log_comes_back(imported: Keep) -> None:
         (time,) = interval.times
         assert tag == f"Tag=WRITE-{ {'service': 'st', 'response': 'rt', 'wait': 'wt'}[time] }"
     for time, end in (("service", "-st"), ("response", "-rt"), ("wait", "-wt")):
-        (histogram,) = (each for each in file.reading.histograms if each.time == time)
+        (histogram,) = (each for each in file.histograms if each.time == time)
         counts = [decode(line.split(",")[4]) for line in lines if f"{end}," in line]
         assert sum(histogram.count) == sum(part.n for part in counts)
     run = imported(file)

@@ -123,7 +123,7 @@ def test_what_is_not_whole_damaged_or_mixed_is_refused(
 
 def test_two_lines_of_ycsb_may_be_all_of_an_empty_run(read: Read) -> None:
     text = "".join(YCSB.splitlines(keepends=True)[:2])
-    assert not [figure for figure in read(text).reading.figures if figure.operation]
+    assert not [figure for figure in read(text).figures if figure.operation]
 
 
 NOISE = [f"{line}\n" for line in tomllib.loads((HERE / "stray_lines.toml").read_text())["lines"]]
@@ -152,7 +152,7 @@ def test_no_line_of_a_tools_own_is_taken_for_one() -> None:
 
 
 def test_a_cassandra_stress_log_with_the_drivers_warnings_anywhere_is_read(read: Read) -> None:
-    plain, mixed = read(STRESS).reading, read(among(STRESS, *NOISE)).reading
+    plain, mixed = read(STRESS), read(among(STRESS, *NOISE))
     assert mixed.figures == plain.figures
     assert mixed.intervals == plain.intervals
     count = len(STRESS.splitlines())
@@ -216,7 +216,7 @@ def test_such_lines_colours_line_ends_and_byte_order_marks_change_nothing(
     # A document of JSON is in one piece, and other lines stand around it.
     around = MACHINE + DRIVER + text.rstrip("\n") + "\n" + PROMPT
     stray = NOISE[0] + among(text, *NOISE) if name in TEXTS else around
-    plain, mixed, coloured = (read(each).reading for each in (text, stray, dressed(text)))
+    plain, mixed, coloured = (read(each) for each in (text, stray, dressed(text)))
     assert (mixed.figures, mixed.intervals) == (plain.figures, plain.intervals)
     assert name == "db_bench.txt" or "lines of a logger" in mixed.notes[-1]
     assert (coloured.figures, coloured.intervals) == (plain.figures, plain.intervals)
@@ -226,7 +226,7 @@ def test_such_lines_colours_line_ends_and_byte_order_marks_change_nothing(
 def test_progress_that_was_written_over_itself_is_what_a_terminal_shows(read: Read) -> None:
     for text in (STRESS, path_of("db_bench.txt").read_text()):
         over = "".join(f" 10 % done\r 90 % done\r{line}\n" for line in text.splitlines())
-        assert read(over).reading.figures == read(text).reading.figures
+        assert read(over).figures == read(text).figures
 
 
 @pytest.mark.parametrize("name", ["redis-benchmark.csv", "cassandra-initial.csv"])
@@ -238,7 +238,7 @@ def test_a_row_that_was_written_over_another_is_refused(read: Read, name: str) -
 
 
 def test_a_prompt_behind_the_last_line_does_not_make_a_log_cut(read: Read) -> None:
-    assert read(STRESS + "ann@host:~$ ").reading.figures == read(STRESS).reading.figures
+    assert read(STRESS + "ann@host:~$ ").figures == read(STRESS).figures
     with pytest.raises(ImportFileError, match="the last line has no end"):
         read(STRESS.rstrip("\n"))
 

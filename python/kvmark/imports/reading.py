@@ -67,6 +67,7 @@ class Collector:
     """The content of a file of results, to which an importer adds what it finds."""
 
     source: Source
+    kind: Format
     #: None when the file doesn't tell who measured.
     tool: str | None
     version: str | None = None
@@ -95,10 +96,6 @@ class Collector:
         for line, text in enumerate(self.source.lines, 1):
             if line not in self.source.noise:
                 yield line, text
-        self.pass_over()
-
-    def pass_over(self) -> None:
-        """Counts the lines that others wrote."""
         self.passed_over += len(self.source.noise)
 
     def case(self, labels: Mapping[str, str] | None = None) -> int:
@@ -188,21 +185,6 @@ class Collector:
                 BucketsRecord(case=case, operation=operation, time=time, **content)
             )
 
-    def finish(self) -> None:
-        """Adds the note on the lines of others.
-
-        Raises:
-            ImportFileError: there is no figure.
-        """
-        if not self._figures and not self.intervals:
-            raise self.source.error(None, "it is recognised and has not a single figure")
-        if self.passed_over:
-            count = self.passed_over
-            self.notes.append(
-                f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
-                f" shell {'was' if count == 1 else 'were'} passed over."
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -225,15 +207,21 @@ class Format:
         """The content of a file.
 
         Raises:
-            ImportFileError: it isn't whole.
+            ImportFileError: it isn't whole, or there is no figure.
         """
-        found = Collector(source, self.tool)
+        found = Collector(source, self, self.tool)
         if self.is_json:
-            found.pass_over()
+            found.passed_over = len(source.noise)
         else:
             source.ends()
         self.collect(found)
-        found.finish()
+        if not found.figures and not found.intervals:
+            raise source.error(None, "it is recognised and has not a single figure")
+        if count := found.passed_over:
+            found.notes.append(
+                f"{count} {'line' if count == 1 else 'lines'} of a logger, a virtual machine or a"
+                f" shell {'was' if count == 1 else 'were'} passed over."
+            )
         return found
 
 

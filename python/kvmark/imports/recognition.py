@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,24 +25,14 @@ def formats() -> tuple[Format, ...]:
     return (*of_front_ends, *_OF_CORE, TABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
-    """A file, its format, and its results."""
-
-    source: Source
-    kind: Format
-    reading: Collector
-
-
-def read_file(path: Path) -> ReadFile:
+def read_file(path: Path) -> Collector:
     """Reads a file of another tool's results.
 
     Raises:
         ImportFileError: it can't be read, is of no known kind, or isn't whole.
     """
     source = read_source(path)
-    kind = recognise(source)
-    return ReadFile(source, kind, kind.read(source))
+    return recognise(source).read(source)
 
 
 def recognise(source: Source) -> Format:
@@ -58,9 +47,8 @@ def recognise(source: Source) -> Format:
     texts = [each for each in formats() if not each.is_json] if source.document is None else []
     begins = {each: line for each in texts if (line := each.begins(source)) is not None}
     # A tool's own CSV is a table too.
-    table = begins.pop(TABLE, None)
-    if table not in begins.values() and table is not None:
-        begins[TABLE] = table
+    if begins.get(TABLE) in [line for each, line in begins.items() if each is not TABLE]:
+        del begins[TABLE]
     if not begins:
         *names, last = (each.name for each in formats())
         message = f"it is of no known kind: known are {', '.join(names)} and {last}"

@@ -40,6 +40,8 @@ _BOM: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 _LOOKS: Final = re.compile(
     r"\x1b(?:\[[0-9;:]*[mK]|\[\?(?:25|2004)[hl]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|\([B0])"
 )
+# YCSB's text begins with a bracket too.
+_JSON: Final = re.compile(r"\s*(?:\{|\[\s*[{\]])")
 _SHOWN: Final = 40
 
 _LEVEL: Final = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)"
@@ -126,7 +128,7 @@ class Source:
         Raises:
             ImportFileError: it looks like one and can't be read.
         """
-        if not _looks_like_json(self.json_text):
+        if not _JSON.match(self.json_text):
             return None
         try:
             return json.loads(self.json_text)
@@ -223,14 +225,6 @@ def _text(name: str, data: bytes) -> str:
         message = f"byte {data[problem.start]:#04x} isn't UTF-8: convert the file to UTF-8 first"
         line = data.count(b"\n", 0, problem.start) + 1
         raise ImportFileError(message, file=name, line=line) from problem
-
-
-def _looks_like_json(text: str) -> bool:
-    start = text.lstrip()
-    if start.startswith("["):
-        # YCSB's text begins with a bracket too.
-        return start[1:].lstrip().startswith(("{", "]"))
-    return start.startswith("{")
 
 
 def is_noise(line: str) -> bool:

@@ -17,7 +17,6 @@ import polars as pl
 
 from kvmark import __version__
 from kvmark.imports.reading import Collector, Interval
-from kvmark.imports.recognition import ReadFile
 from kvmark.records import Manifest, Records, Run, RunFolder, files, model
 from kvmark.records.intervals import SCHEMA, to_parquet
 from kvmark.records.writer import report_write_errors
@@ -34,7 +33,7 @@ _HIDDEN: Final = ".importing-"
 
 def keep(
     records: Records,
-    files_read: Sequence[ReadFile],
+    files_read: Sequence[Collector],
     *,
     name: str | None = None,
     tags: Sequence[str] = (),
@@ -68,20 +67,19 @@ def keep(
     return [Run.open(folder.path) for folder, _ in staged]
 
 
-def _stage(folder: Path, file: ReadFile, manifest: Manifest) -> None:
+def _stage(folder: Path, file: Collector, manifest: Manifest) -> None:
     """Writes a run's files to a folder that no list shows; the run's own is empty until then.
 
     Raises:
         OSError: they can't be written.
     """
     folder.mkdir()
-    source, reading = file.source, file.reading
-    (folder / files.ORIGINAL).write_bytes(source.data)
-    if reading.is_histogram_log:
-        (folder / files.HISTOGRAMS).write_bytes(source.data)
-    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals_table(reading)))
-    if reading.intervals:
-        files.write_atomically(folder / files.WRITTEN, to_parquet(written_table(reading)))
+    (folder / files.ORIGINAL).write_bytes(file.source.data)
+    if file.is_histogram_log:
+        (folder / files.HISTOGRAMS).write_bytes(file.source.data)
+    files.write_atomically(folder / files.INTERVALS, to_parquet(intervals_table(file)))
+    if file.intervals:
+        files.write_atomically(folder / files.WRITTEN, to_parquet(written_table(file)))
     text = files.to_json(manifest.model_dump(mode="json"))
     files.write_atomically(folder / files.MANIFEST, text)
     for path in folder.iterdir():
@@ -89,9 +87,9 @@ def _stage(folder: Path, file: ReadFile, manifest: Manifest) -> None:
 
 
 def _manifest(
-    folder: RunFolder, file: ReadFile, title: str, tags: Sequence[str], command: Sequence[str]
+    folder: RunFolder, file: Collector, title: str, tags: Sequence[str], command: Sequence[str]
 ) -> Manifest:
-    system = model.SystemRecord(system=file.reading.system, version=file.reading.system_version)
+    system = model.SystemRecord(system=file.system, version=file.system_version)
     return Manifest(
         format=files.FORMAT,
         id=folder.id,
@@ -113,25 +111,25 @@ def _manifest(
     )
 
 
-def imported_record(file: ReadFile) -> model.ImportedRecord:
+def imported_record(file: Collector) -> model.ImportedRecord:
     """What a file says, and where it comes from."""
-    source, reading = file.source, file.reading
+    source = file.source
     origin = model.OriginRecord(
         file=Path(source.name).name,
         size_bytes=len(source.data),
         sha256=hashlib.sha256(source.data).hexdigest(),
-        tool=reading.tool,
-        version=reading.version,
+        tool=file.tool,
+        version=file.version,
         format=file.kind.code,
-        started_wall_ns=reading.started_wall_ns,
-        said=reading.said,
+        started_wall_ns=file.started_wall_ns,
+        said=file.said,
     )
     return model.ImportedRecord(
         origin=origin,
-        cases=tuple(reading.cases),
-        figures=reading.figures,
-        histograms=tuple(reading.histograms),
-        notes=tuple(reading.notes),
+        cases=tuple(file.cases),
+        figures=file.figures,
+        histograms=tuple(file.histograms),
+        notes=tuple(file.notes),
     )
 
 

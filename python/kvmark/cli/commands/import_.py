@@ -17,7 +17,7 @@ from kvmark.errors import ImportFileError, RunError, UsageError
 from kvmark.records import Records
 
 if TYPE_CHECKING:
-    from kvmark.imports.recognition import ReadFile
+    from kvmark.imports.reading import Collector
     from kvmark.records import Run
 
 
@@ -56,7 +56,7 @@ def import_(
         print_answer(run_text(run_answer(run, text_width=width), width))
 
 
-def _read(files: Sequence[Path]) -> list[ReadFile]:
+def _read(files: Sequence[Path]) -> list[Collector]:
     """All files, read before any is imported.
 
     Raises:
@@ -64,7 +64,7 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
     """
     from kvmark.imports.recognition import read_file
 
-    read: list[ReadFile] = []
+    read: list[Collector] = []
     problems: list[ImportFileError] = []
     for file in files:
         try:
@@ -78,7 +78,7 @@ def _read(files: Sequence[Path]) -> list[ReadFile]:
     return read
 
 
-def _document(file: ReadFile, run: Run) -> dict[str, object]:
+def _document(file: Collector, run: Run) -> dict[str, object]:
     from kvmark.analysis.summary.imported import imported_rows
 
     imported = run.manifest.imported
@@ -86,8 +86,8 @@ def _document(file: ReadFile, run: Run) -> dict[str, object]:
         "run": run.id,
         "file": file.source.name,
         "recognised_as": file.kind.code,
-        "tool": file.reading.tool,
-        "version": file.reading.version,
-        "notes": file.reading.notes,
+        "tool": file.tool,
+        "version": file.version,
+        "notes": file.notes,
         "rows": [] if imported is None else imported_rows(imported),
     }

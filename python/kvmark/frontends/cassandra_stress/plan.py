@@ -100,7 +100,7 @@ def _predefined_rows(spec: StressSpec, *, counters: bool) -> Rows:
         drawn = {"type": "integer", "bits": 64}, spec.add, _SINGLE
     values = [_column(f"randomstr{name}", *drawn) for name in spec.columns.names]
     key = _column("randomstrkey", {"type": "digits"}, _IDENTITY, fixed(spec.key_size))
-    return _rows((key,), (), values, spec, _EVERY_ROW)
+    return _rows(((key,), (), values), spec, _EVERY_ROW)
 
 
 def _profile_rows(profile: Profile, spec: StressSpec, visit: Words, **changes: Any) -> Rows:
@@ -113,11 +113,11 @@ def _profile_rows(profile: Profile, spec: StressSpec, visit: Words, **changes: A
     for name in table.clustering:
         if table.columns[name].of or table.columns[name].name in profile.types:
             raise PlanError(f"{name}: a clustering column can't be a collection; use another type")
-    partition, clustering, values = (
+    columns = (
         [_typed_column(f"{_SALT}{name}", table.columns[name], profile, name) for name in names]
         for names in (table.partition, table.clustering, table.values)
     )
-    return _rows(partition, clustering, values, spec, visit, **changes)
+    return _rows(columns, spec, visit, **changes)
 
 
 def _ends(counts: Sequence[Law]) -> tuple[int, ...]:
@@ -157,24 +157,13 @@ def _inserted_rows(profile: Profile, spec: StressSpec) -> Rows:
 
 
 def _rows(
-    partition: Iterable[Words],
-    clustering: Iterable[Words],
-    values: Iterable[Words],
-    spec: StressSpec,
-    visit: Words,
-    **changes: Any,
+    columns: Iterable[Iterable[Words]], spec: StressSpec, visit: Words, **changes: Any
 ) -> Rows:
     """One whole partition in each operation, apart from the changes."""
+    named = dict(zip(("partition", "clustering", "values"), map(tuple, columns), strict=True))
     whole = {"ends": (), "partitions": (1,), "partitions_in_all": None, "filled": _ratio(WHOLE)}
-    fields: dict[str, Any] = {**whole, **changes}
-    return Rows(
-        partition=tuple(partition),
-        clustering=tuple(clustering),
-        values=tuple(values),
-        sorted=spec.population.sorted,
-        visit=visit,
-        **fields,
-    )
+    fields: dict[str, Any] = {**named, **whole, **changes}
+    return Rows(sorted=spec.population.sorted, visit=visit, **fields)
 
 
 def _typed_column(label: str, kind: Type, profile: Profile, name: str) -> Words:

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 _SCRATCH: Final = SystemName("rocksdb:scratch")
 _OVERRIDES: Final = ("clients", "pin", "duration_ns", "interval_ns", "timeout_ns")
 """Options that are fields of `RunSpec`."""
-
-
-_UNTIL_PRECISE: Final = scheduling.RepetitionPolicy(budget_s=600.0)
+_BUDGET_S: Final = 600.0
+_SCRATCH_BUDGET_S: Final = 90.0
+"""Without a system."""
+_UNTIL_PRECISE: Final = scheduling.RepetitionPolicy(budget_s=_BUDGET_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,8 @@ class SequenceDefaults:
     policy: scheduling.RepetitionPolicy = _UNTIL_PRECISE
 
 
-TIMED: Final = SequenceDefaults(
-    duration_ns=10**9, policy=scheduling.RepetitionPolicy(5, 5, None, 600.0)
-)
-"""Slices of a second, the same number of each."""
-COUNTED: Final = SequenceDefaults()
-"""Where YCSB's properties or an option count operations."""
 PUBLISHED: Final = SequenceDefaults((1000, 3000, 6000, 10000), SEQUENCE)
 """The sizes and repetitions of the published comparison of Redis and RocksDB."""
-_SCRATCH_BUDGET_S: Final = 90.0
 _NEXT: Final = """\
 Next:
   kvmark run ycsb/a --system rocksdb:db --rate 20k --slo 'p99<1ms'    latency at a rate
@@ -80,13 +74,13 @@ _MOST_NAMES: Final = 4
 
 
 def _defaults(properties: YcsbProperties, options: YcsbOptions) -> SequenceDefaults:
-    """The defaults for these options and properties."""
+    """Slices of a second, the same number of each, unless something counts operations."""
     counts = options.operations is not None or bool(options.property_files)
     if counts or not properties.dotransactions or _COUNTING & properties.given.keys():
-        return COUNTED
-    if options.system is not None:
-        return TIMED
-    return replace(TIMED, policy=replace(TIMED.policy, budget_s=_SCRATCH_BUDGET_S))
+        return SequenceDefaults()
+    budget_s = _SCRATCH_BUDGET_S if options.system is None else _BUDGET_S
+    policy = scheduling.RepetitionPolicy(5, 5, None, budget_s)
+    return SequenceDefaults(duration_ns=10**9, policy=policy)
 
 
 def _make_study(
@@ -103,6 +97,13 @@ def _make_study(
     loads = not properties.dotransactions
     # A load by YCSB's flag is run once, to leave its data.
     repetitions = 1 if options.repetitions is None and loads else options.repetitions
+    policy = defaults.policy
+    if repetitions is not None:
+        if repetitions < 1:
+            raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
+        policy = scheduling.RepetitionPolicy(repetitions, repetitions, None)
+    if options.budget_s is not None:
+        policy = replace(policy, budget_s=options.budget_s)
     steps = defaults.steps
     if loads:
         steps = ("load",)
@@ -119,7 +120,7 @@ def _make_study(
         operations=options.operations,
         workloads=options.workloads or steps,
         targets=options.targets or (None,),
-        policy=_policy(repetitions, options.budget_s, defaults.policy),
+        policy=policy,
         seed=options.seed,
         overrides={name: value for name, value in overrides.items() if value is not None},
     )
@@ -131,17 +132,6 @@ def _make_study(
         study = replace(study, workloads=left)
     study.check()
     return study
-
-
-def _policy(
-    repetitions: int | None, budget_s: float | None, default: scheduling.RepetitionPolicy
-) -> scheduling.RepetitionPolicy:
-    if repetitions is None:
-        return default if budget_s is None else replace(default, budget_s=budget_s)
-    if repetitions < 1:
-        raise SpecError(f"repetitions: must be at least 1, not {repetitions}")
-    limit_s = math.inf if budget_s is None else budget_s
-    return scheduling.RepetitionPolicy(repetitions, repetitions, None, limit_s)
 
 
 def execute_sequence(
@@ -288,9 +278,14 @@ class ProgressMessages:
         summary = self._scheduler.summary()
         if self._stage == 0:
             yield announcement(self._sequence.study, summary)
-        if not self._has_cost and self._scheduler.costs() is not None:
+        if not self._has_cost and self._scheduler.has_costs:
             self._has_cost = True
-            yield from self._cost(summary)
+            once_s, limit_s = sum(case.once_s for case in summary.cases), summary.budget_s
+            is_short = limit_s is not None and once_s * summary.first_stage > limit_s
+            longest = _longest(summary, self._manifests())
+            if once_s >= _LONG_S and (is_short or longest):
+                about = f"One repetition of each case takes about {units.span(once_s)}."
+                yield f"{about} {longest}".rstrip()
         if self._stage not in (0, self._scheduler.stage):
             more = sum(case.wanted > summary.first_stage for case in summary.cases)
             left_s, _ = self._scheduler.time_left() or (0.0, False)
@@ -300,22 +295,14 @@ class ProgressMessages:
             )
         self._stage = self._scheduler.stage
 
-    def _cost(self, summary: scheduling.SequenceRepetitions) -> Iterator[str]:
-        once_s = sum(summary.once_s().values())
-        short = summary.budget_s is not None and once_s * summary.first_stage > summary.budget_s
-        longest = _longest(summary, self._manifests())
-        if once_s >= _LONG_S and (short or longest):
-            about = f"One repetition of each case takes about {units.span(once_s)}."
-            yield f"{about} {longest}".rstrip()
-
     def _at_interval(self, step: scheduling.Step, limit: scheduling.StepLimit) -> Iterator[str]:
         if limit is self._reported or limit.elapsed_s < _STEADY_S or not limit.exceeds_budget:
             return
         self._reported = limit
         endless = limit.projected_s == math.inf
         duration = "never end" if endless else f"take {units.span(limit.projected_s)}"
-        plan = self._sequence.study.plan(step)
-        advice = _advice(self._manifests(), _main_kind(plan.model_dump(mode="json")))
+        plan = self._sequence.study.plan(step).model_dump(mode="json")
+        advice = _advice(self._manifests(), plan)
         yield (
             f"{step.title}: at {units.significant(limit.rate_per_s)} ops/s it would {duration},"
             f" which exceeds the rest of the budget. It ends after {units.span(limit.share_s)};"
@@ -341,7 +328,7 @@ def announcement(study: YcsbStudy, summary: scheduling.SequenceRepetitions) -> s
     if summary.budget_s is None:
         return f"{message}; no time limit."
     message += f"; time limit {units.span(summary.budget_s)} (--budget)."
-    timed = sum(case.workload not in ("load", "reload", "delete") for case in summary.cases)
+    timed = sum(case.workload not in scheduling.WHOLE for case in summary.cases)
     once_s = (study.overrides.get("duration_ns") or 0) / 1e9 * timed
     if once_s > summary.budget_s:
         once = units.span(once_s)
@@ -388,33 +375,32 @@ def closing_notes(
 
 def _longest(summary: scheduling.SequenceRepetitions, manifests: Sequence[Manifest]) -> str:
     """The workload that takes most of the time, and the option that would help."""
-    seconds = summary.once_s()
+    seconds: dict[str, float] = {}
+    for case in summary.cases:
+        seconds[case.workload] = seconds.get(case.workload, 0.0) + case.once_s
     name = max(seconds, key=seconds.__getitem__)
     share = seconds[name] / (sum(seconds.values()) or 1.0)
     if share <= _LARGE_SHARE or len(seconds) == 1:
         return ""
     own = [one for one in manifests if one.spec.get("sequence", {}).get("workload") == name]
-    advice = _advice(manifests, _main_kind(own[-1].plan)) if own else ""
-    return f"{_shown(name)} takes {100 * share:.0f} % of the time of a repetition.{advice}"
+    advice = _advice(manifests, own[-1].plan) if own else ""
+    title = scheduling.workload_title(name)
+    return f"{title} takes {100 * share:.0f} % of the time of a repetition.{advice}"
 
 
-def _advice(manifests: Sequence[Manifest], kind: str) -> str:
-    """The driver's option that speeds up this kind of operation, if it has one."""
-    capabilities = manifests[-1].engine.capabilities if manifests else None
-    for speedup in capabilities.speedups if capabilities else ():
-        if kind in speedup.kinds:
-            return f" {speedup.option} in the URL of the system {speedup.meaning}."
-    return ""
-
-
-def _main_kind(plan: Mapping[str, Any]) -> str:
-    """The most frequent kind of operation; empty if there is none."""
+def _advice(manifests: Sequence[Manifest], plan: Mapping[str, Any]) -> str:
+    """The driver's option that speeds up the most frequent operations, if it has one."""
     weights = Counter[str]()
     for phase in plan["phases"]:
         for active in phase["groups"] if phase["name"] == "measure" else ():
             for entry in plan["groups"][active["group"]]["mix"]:
                 weights[entry["kind"]] += entry["weight"]
-    return max(weights, key=weights.__getitem__, default="")
+    kind = max(weights, key=weights.__getitem__, default="")
+    capabilities = manifests[-1].engine.capabilities if manifests else None
+    for speedup in capabilities.speedups if capabilities else ():
+        if kind in speedup.kinds:
+            return f" {speedup.option} in the URL of the system {speedup.meaning}."
+    return ""
 
 
 def _precision(summary: scheduling.SequenceRepetitions) -> str:
@@ -435,11 +421,8 @@ def _names(cases: Sequence[scheduling.CaseRepetitions]) -> str:
 
 def _name(case: scheduling.CaseRepetitions) -> str:
     rate = "" if case.target is None else f" at {units.significant(case.target)} ops/s"
-    return f"{_shown(case.workload)} with {units.whole(case.records)} records{rate}"
-
-
-def _shown(workload: str) -> str:
-    return workload.upper() if len(workload) == 1 else workload
+    name = scheduling.workload_title(case.workload)
+    return f"{name} with {units.whole(case.records)} records{rate}"
 
 
 def _times(count: int) -> str:

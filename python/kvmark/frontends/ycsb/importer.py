@@ -125,29 +125,25 @@ def _add(collector: Collector, one: _Measurement, quantity: str, unit: str) -> N
 
 def _add_buckets(collector: Collector, metric: str, rows: Sequence[_Measurement]) -> None:
     """The histogram of an operation, or its time series."""
-    operation, time = _time_of(metric)
     values = [row.value for row in rows]
     whole = all(value is not None and value == int(value) for value in values)
     counted = sum(filter(None, values))
     if any(row.name.startswith(">") for row in rows):
-        _add_histogram(collector, operation, time, rows, width_us=1000)
-    elif whole and counted == collector.value(OPERATIONS, operation=operation):
-        _add_histogram(collector, operation, time, rows, width_us=1)
+        _add_histogram(collector, metric, rows, width_us=1000)
+    elif whole and counted == collector.value(OPERATIONS, operation=_time_of(metric)[0]):
+        _add_histogram(collector, metric, rows, width_us=1)
     else:
-        _add_series(collector, operation, time, rows)
+        _add_series(collector, metric, rows)
 
 
 def _add_histogram(
-    collector: Collector,
-    operation: str,
-    time: TimeName,
-    rows: Sequence[_Measurement],
-    width_us: int,
+    collector: Collector, metric: str, rows: Sequence[_Measurement], width_us: int
 ) -> None:
     """Buckets of YCSB's ``histogram`` are a millisecond wide, HdrHistogram's have their end.
 
     The last bucket has no upper end: a histogram with operations in it is left out.
     """
+    operation, time = _time_of(metric)
     beyond = sum(row.value or 0 for row in rows if row.name.startswith(">"))
     if beyond:
         collector.notes.append(
@@ -170,10 +166,9 @@ def _add_histogram(
     collector.histogram(Counts(low, high, counts), time, operation=operation)
 
 
-def _add_series(
-    collector: Collector, operation: str, time: TimeName, rows: Sequence[_Measurement]
-) -> None:
+def _add_series(collector: Collector, metric: str, rows: Sequence[_Measurement]) -> None:
     """Means of YCSB's ``timeseries``, each from its millisecond to the next."""
+    operation, time = _time_of(metric)
     starts_ms = [int(row.name) for row in rows]
     steps = [after - before for before, after in pairwise(starts_ms)]
     width_ms = min((step for step in steps if step > 0), default=0)

@@ -15,9 +15,10 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from kvmark.experiment.interleaved_ab import Precision, needed_repetitions
 
@@ -27,8 +28,12 @@ _LEAST_S: Final = 10.0
 """A step isn't ended before this time: a shorter one has no meaning."""
 _FOREVER_S: Final = 1e9
 """Projected time of a step that completed no operation."""
-_WHOLE: Final = ("load", "reload", "delete")
-"""Steps that are never ended early."""
+WHOLE: Final = ("load", "reload", "delete")
+"""Steps on all records, which never end early."""
+
+_Table: TypeAlias = npt.NDArray[np.float64]
+_Counts: TypeAlias = npt.NDArray[np.int64]
+"""Values of each step, a row for each number of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,11 @@ class RepetitionPolicy:
     within: float | None = 0.05
     #: Time limit of the sequence.
     budget_s: float = math.inf
+
+
+def workload_title(workload: str) -> str:
+    """A core workload's letter in upper case, another step's name."""
+    return workload.upper() if len(workload) == 1 else workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +75,15 @@ class Step:
         return self.workload in ("load", "reload")
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it processes each record once."""
+        return self.workload in WHOLE
+
+    @property
     def case(self) -> str:
         """The title of its repetitions."""
         rate = "" if self.target is None else f" at {self.target:g}/s"
-        name = self.workload.upper() if len(self.workload) == 1 else self.workload
-        return f"{name}{rate}, {self.records:,} records"
+        return f"{workload_title(self.workload)}{rate}, {self.records:,} records"
 
     @property
     def title(self) -> str:
@@ -77,39 +91,25 @@ class Step:
         return f"{self.case}, repetition {self.repetition + 1}"
 
 
-def affordable(
-    costs: Sequence[Sequence[float]],
-    missing: Sequence[Sequence[int]],
-    ends: Sequence[int],
-    left_s: float,
-) -> list[list[int]]:
+def affordable(costs: _Table, missing: _Counts, ends: Sequence[int], left_s: float) -> _Counts:
     """Number of further repetitions of each place that fit into the remaining time.
 
     As many places as possible get all missing repetitions: the cheapest to complete come first, and
-    a place that can't be completed gets as many as fit. `ends` holds the place at which a
-    repetition for the sake of a place may end.
+    a place that can't be completed gets as many as fit. `ends` holds the number of
+    places in a repetition for the sake of a place.
     """
-    counts = [[0] * len(row) for row in costs]
+    counts = np.zeros_like(missing)
 
-    def extra_s(one: int, at: int, count: int) -> float:
-        """Time to raise the count of every place up to the end."""
-        steps = zip(counts[one][: ends[at] + 1], costs[one], strict=False)
-        return sum(max(count - done, 0) * cost_s for done, cost_s in steps)
+    def raised(one: int, at: int, count: int) -> _Counts:
+        """The counts with at least this count at every place up to the end."""
+        limits = np.zeros_like(counts)
+        limits[one, : ends[at]] = count
+        return np.maximum(counts, limits)
 
-    places = [
-        (extra_s(one, at, lacks), one, at)
-        for one, row in enumerate(missing)
-        for at, lacks in enumerate(row)
-        if lacks
-    ]
-    for _, one, at in sorted(places):
-        for count in range(missing[one][at], counts[one][at], -1):
-            needed_s = extra_s(one, at, count)
-            if needed_s <= left_s:
-                left_s -= needed_s
-                raised = counts[one][: ends[at] + 1]
-                counts[one][: ends[at] + 1] = [max(done, count) for done in raised]
-                break
+    places = [(int(one), int(at), int(missing[one, at])) for one, at in np.argwhere(missing)]
+    for one, at, lacks in sorted(places, key=lambda place: np.vdot(costs, raised(*place))):
+        fitting = (raised(one, at, count) for count in range(lacks, counts[one, at], -1))
+        counts = next((more for more in fitting if np.vdot(costs, more) <= left_s), counts)
     return counts
 
 
@@ -117,10 +117,10 @@ def affordable(
 class StepLimit:
     """Ends a step that would exceed the budget."""
 
-    left_s: float
+    #: Longest duration of the whole step.
+    limit_s: float
     #: An equal part of the remaining time: each case gets it in its first repetition.
     share_s: float
-    grace_s: float
     #: Duration of the whole step at its present rate.
     projected_s: float = 0.0
     elapsed_s: float = 0.0
@@ -130,7 +130,7 @@ class StepLimit:
     @property
     def exceeds_budget(self) -> bool:
         """Whether the whole step would exceed the budget."""
-        return self.projected_s > self.left_s + self.grace_s
+        return self.projected_s > self.limit_s
 
     def watch(self, progress: Mapping[str, Any]) -> None:
         """Takes the engine's progress."""
@@ -185,13 +185,6 @@ class SequenceRepetitions:
     lacking_s: float
     cases: tuple[CaseRepetitions, ...]
 
-    def once_s(self) -> Mapping[str, float]:
-        """Duration of one repetition of each workload at all sizes."""
-        seconds: dict[str, float] = {}
-        for case in self.cases:
-            seconds[case.workload] = seconds.get(case.workload, 0.0) + case.once_s
-        return seconds
-
 
 @dataclass
 class _Case:
@@ -202,15 +195,20 @@ class _Case:
     #: Number of operations, for comparison with the same step at another number of records.
     work: int
     wanted: int
+    #: The same step at the next smaller number of records.
+    smaller: _Case | None
     took_s: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     projected_s: float | None = None
 
     @property
-    def cost_s(self) -> float | None:
+    def cost_s(self) -> float:
+        """Duration, measured or predicted from that of the smaller case; 0 if unknown."""
         if self.projected_s is not None:
             return self.projected_s
-        return sum(self.took_s) / len(self.took_s) if self.took_s else None
+        if self.took_s or self.smaller is None:
+            return sum(self.took_s) / max(len(self.took_s), 1)
+        return self.smaller.cost_s * self.work / self.smaller.work
 
 
 class Scheduler:
@@ -229,17 +227,15 @@ class Scheduler:
         """`steps` are those of the first repetition; `work` is their number of operations."""
         self._policy, self._seed, self._is_timed = policy, seed, is_timed
         self._clock = clock
-        self._rows = [
-            [_Case(step, work(step), policy.first) for step in steps if step.records == size]
-            for size in sorted({step.records for step in steps})
-        ]
-        workloads = [case.step.workload for case in self._rows[0]]
-        # A repetition doesn't end between delete and the load after it.
-        self._ends = [
-            at + (workload == "delete" and at + 1 < len(workloads))
-            for at, workload in enumerate(workloads)
-        ]
-        self._repetitions = [0] * len(self._rows)
+        self._rows: list[list[_Case]] = []
+        for size in sorted({step.records for step in steps}):
+            own = [step for step in steps if step.records == size]
+            smaller = self._rows[-1] if self._rows else [None] * len(own)
+            pairs = zip(own, smaller, strict=True)
+            self._rows.append([_Case(step, work(step), policy.first, less) for step, less in pairs])
+        # A repetition doesn't end between delete and the load after it, if there is one.
+        names = [case.step.workload for case in self._rows[0]]
+        self._ends = [at + (name == "delete") for at, name in enumerate(names, start=1)]
         self._began_s = clock()
         self._steps = 0
         #: The rest of the present repetition, the present step included.
@@ -249,8 +245,8 @@ class Scheduler:
 
     def steps(self) -> Iterator[Step]:
         """Every step, until all repetitions are done or the budget is used up."""
-        for one in range(len(self._rows)):
-            yield from self._repetition(one, len(self._ends) - 1)
+        for row in self._rows:
+            yield from self._repetition(row)
         chance = random.Random(self._seed)  # noqa: S311 - an order, not a secret
         yield from self._rounds(chance)
         if self._policy.within is not None:
@@ -268,39 +264,36 @@ class Scheduler:
     def limit(self, step: Step) -> StepLimit | None:
         """The limit of a step; None if it must be whole or has a duration."""
         left_s = self._left_s
-        if step.workload in _WHOLE or left_s == math.inf or self._is_timed:
+        if step.is_whole or left_s == math.inf or self._is_timed:
             return None
         waiting = sum(not case.took_s for row in self._rows for case in row)
         share_s = max(left_s / max(waiting, 1), _LEAST_S)
-        return StepLimit(max(left_s, 0.0), share_s, _GRACE * self._policy.budget_s)
+        return StepLimit(max(left_s, 0.0) + _GRACE * self._policy.budget_s, share_s)
 
     @property
-    def _left_s(self) -> float:
-        """Rest of the budget; infinite without one."""
-        return self._policy.budget_s - (self._clock() - self._began_s)
+    def has_costs(self) -> bool:
+        """Whether the first repetition at the smallest number of records is done."""
+        return bool(self._rows[0][-1].took_s)
 
     @property
     def total(self) -> int:
         """Number of steps, as far as it is decided."""
-        costs = self.costs()
-        if costs is None:
+        if not self.has_costs:
             return self._policy.first * sum(map(len, self._rows))
-        counts = self._affordable(costs, self._left_s - self._rest_s)
-        return self._steps + max(len(self._rest) - 1, 0) + sum(map(sum, counts))
+        counts = self._affordable(self._left_s - self._rest_s)
+        return self._steps + max(len(self._rest) - 1, 0) + int(counts.sum())
 
     def time_left(self) -> tuple[float, bool] | None:
         """The remaining time at the beginning of a step, and whether it is an upper bound."""
-        costs = self.costs()
-        if costs is None:
+        if not self.has_costs:
             return None if self._left_s == math.inf else (max(self._left_s, 0.0), True)
         is_bound = self.stage == 1 and self._policy.within is not None
         wanted = self._policy.most if is_bound else None
-        counts = self._affordable(costs, self._left_s - self._rest_s, wanted)
-        return self._rest_s + float(np.vdot(costs, counts)), is_bound
+        counts = self._affordable(self._left_s - self._rest_s, wanted)
+        return self._rest_s + float(np.vdot(self._costs, counts)), is_bound
 
     def summary(self) -> SequenceRepetitions:
         """The repetitions so far."""
-        costs = self.costs() or [[case.cost_s or 0.0 for case in row] for row in self._rows]
         budget_s = self._policy.budget_s
         return SequenceRepetitions(
             first_stage=self._policy.first,
@@ -308,7 +301,7 @@ class Scheduler:
             within=self._policy.within,
             budget_s=None if budget_s == math.inf else budget_s,
             used_s=self._clock() - self._began_s,
-            lacking_s=float(np.vdot(costs, self._affordable(costs, math.inf))),
+            lacking_s=float(np.vdot(self._costs, self._affordable(math.inf))),
             cases=tuple(
                 CaseRepetitions(
                     workload=case.step.workload,
@@ -317,85 +310,61 @@ class Scheduler:
                     repetitions=len(case.rates),
                     wanted=case.wanted,
                     seconds=sum(case.took_s),
-                    once_s=cost_s,
+                    once_s=case.cost_s,
                     cut=case.projected_s is not None,
                 )
-                for row, row_costs in zip(self._rows, costs, strict=True)
-                for case, cost_s in zip(row, row_costs, strict=True)
+                for row in self._rows
+                for case in row
             ),
         )
 
-    def _repetition(self, one: int, end: int) -> Iterator[Step]:
-        repetition = self._repetitions[one]
-        self._repetitions[one] += 1
-        self._rest = self._rows[one][: end + 1]
-        while self._rest:
-            self._steps += 1
-            began_s = self._clock()
-            yield replace(self._rest[0].step, repetition=repetition, stage=self.stage)
-            self._rest.pop(0).took_s.append(self._clock() - began_s)
-
-    def _rounds(self, chance: random.Random) -> Iterator[Step]:
-        """Rounds over the sizes with missing repetitions, each in random order."""
-        order = range(len(self._rows))
-        while any(self._end(one) is not None for one in order):
-            shuffled = list(order)
-            chance.shuffle(shuffled)
-            for one in shuffled:
-                end = self._end(one)
-                if end is not None:
-                    yield from self._repetition(one, end)
-
-    def _end(self, one: int) -> int | None:
-        """The last place of the next repetition at a size; None if there is no further one."""
-        costs = self.costs()
-        counts = [] if costs is None else self._affordable(costs, self._left_s)[one]
-        return max((at for at, count in enumerate(counts) if count), default=None)
+    @property
+    def _left_s(self) -> float:
+        """Rest of the budget; infinite without one."""
+        return self._policy.budget_s - (self._clock() - self._began_s)
 
     @property
     def _rest_s(self) -> float:
-        return sum(case.cost_s or 0.0 for case in self._rest)
+        return sum(case.cost_s for case in self._rest)
+
+    @property
+    def _costs(self) -> _Table:
+        return np.array([[case.cost_s for case in row] for row in self._rows])
+
+    def _repetition(self, cases: Sequence[_Case]) -> Iterator[Step]:
+        self._rest = [*cases]
+        while self._rest:
+            case = self._rest[0]
+            self._steps += 1
+            began_s = self._clock()
+            yield replace(case.step, repetition=len(case.took_s), stage=self.stage)
+            case.took_s.append(self._clock() - began_s)
+            self._rest.pop(0)
+
+    def _rounds(self, chance: random.Random) -> Iterator[Step]:
+        """Rounds over the sizes with missing repetitions, each in random order."""
+        while self._affordable(self._left_s).any():
+            order = list(range(len(self._rows)))
+            chance.shuffle(order)
+            for one in order:
+                length = np.count_nonzero(self._affordable(self._left_s)[one])
+                yield from self._repetition(self._rows[one][:length])
 
     def _decide(self) -> None:
         """Decides once, by the first stage, how many repetitions each case needs."""
         first = self._policy.first
-        cases = [
-            case
-            for row in self._rows
-            for case in row
-            if len(case.rates) >= first and min(case.rates[:first]) > 0
-        ]
-        rates = [case.rates[:first] for case in cases]
+        ended = (case for row in self._rows for case in row if len(case.rates) == first)
+        cases = [case for case in ended if min(case.rates) > 0]
         precision = Precision(self._policy.within, None, self._policy.most, first)
-        counts = needed_repetitions(rates, precision) if cases else ()
+        counts = needed_repetitions([case.rates for case in cases], precision)
         for case, count in zip(cases, counts, strict=True):
             case.wanted = count
 
-    def _affordable(
-        self, costs: Sequence[Sequence[float]], left_s: float, wanted: int | None = None
-    ) -> list[list[int]]:
+    def _affordable(self, left_s: float, wanted: int | None = None) -> _Counts:
         """Further repetitions of each step; those of the present repetition count as done."""
         present = {id(case) for case in self._rest}
         missing = [
-            [
-                max((wanted or case.wanted) - len(case.took_s) - (id(case) in present), 0)
-                for case in row
-            ]
+            [(wanted or case.wanted) - len(case.took_s) - (id(case) in present) for case in row]
             for row in self._rows
         ]
-        return affordable(costs, missing, self._ends, left_s)
-
-    def costs(self) -> list[list[float]] | None:
-        """Duration of each step, measured or predicted from the next smaller number of records.
-
-        None if one is unknown.
-        """
-        costs = [[self._cost_s(at, case) for at, case in enumerate(row)] for row in self._rows]
-        known = [[cost for cost in row if cost is not None] for row in costs]
-        return known if sum(map(len, known)) == sum(map(len, costs)) else None
-
-    def _cost_s(self, at: int, case: _Case) -> float | None:
-        measured = [row[at] for row in self._rows if row[at].cost_s is not None]
-        if case.cost_s is not None or not measured:
-            return case.cost_s
-        return (measured[-1].cost_s or 0.0) * case.work / max(measured[-1].work, 1)
+        return affordable(self._costs, np.maximum(missing, 0), self._ends, left_s)

@@ -26,7 +26,7 @@ from kvmark.experiment.executor import (
     prepare_run,
 )
 from kvmark.frontends.ycsb.properties import CORE_WORKLOADS
-from kvmark.frontends.ycsb.scheduling import RepetitionPolicy, Scheduler, Step, StepLimit
+from kvmark.frontends.ycsb.scheduling import WHOLE, RepetitionPolicy, Scheduler, Step, StepLimit
 from kvmark.frontends.ycsb.workloads import YcsbProperties, ycsb_run
 from kvmark.plan.compile import compile_run
 from kvmark.plan.model import Plan
@@ -89,12 +89,12 @@ class YcsbStudy:
             Step(workload, records, 0, target, workload == "load" and index == 0)
             for records in dict.fromkeys(self.records)
             for index, workload in enumerate(self.workloads)
-            for target in ((None,) if workload in ("load", "reload", "delete") else self.targets)
+            for target in ((None,) if workload in WHOLE else self.targets)
         ]
 
     def work(self, step: Step) -> int:
         """Number of operations of a step; 1 if it ends by time."""
-        if step.is_load or step.workload == "delete":
+        if step.is_whole:
             return step.records
         if self.is_timed:
             return 1
@@ -142,13 +142,12 @@ class YcsbStudy:
     def spec(self, step: Step, present: int) -> RunSpec:
         """A step as a run; `present` is the number of records at its beginning."""
         # A dataset that is loaded or removed in part would make the next step's figures wrong.
-        is_whole = step.is_load or step.workload == "delete"
-        ends = {"duration_ns", "until_stderr"} if is_whole else set()
+        ends = {"duration_ns", "until_stderr"} if step.is_whole else set()
         overrides = {name: value for name, value in self.overrides.items() if name not in ends}
         if step.target is not None or (None in self.targets and len(self.targets) > 1):
             overrides["rate"] = step.target
         operations = self.operations
-        if is_whole:
+        if step.is_whole:
             operations = None
         elif operations is None and "operationcount" not in self.properties.given:
             # No limit for an end option: a core workload's thousand operations would end the step

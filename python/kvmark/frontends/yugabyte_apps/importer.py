@@ -119,7 +119,7 @@ def _read_totals(collector: Collector, line: int, document: str) -> None:
                 value = json_number(source, f"{operation} {statistic}", values.get(statistic))
                 collector.add(
                     line, quantity, value, unit,
-                    statistic=statistic, operation=operation, n=None if n is None else int(n),
+                    statistic=statistic, operation=operation, n=n,
                 )  # fmt: skip
 
 

@@ -303,7 +303,8 @@ def app_grid(
         if theirs in (published or {}):
             rows.append((row, (published or {})[theirs]))
     title = case or f"{table.app}: {table.writers} writers, {table.readers} readers"
-    grid = Table(f"{title} · {_system(table)}", rows)
+    count = f" · {table.runs} runs" if table.runs > 1 else ""
+    grid = Table(f"{title} · {f'{table.system} {table.version}'.rstrip()}{count}", rows)
     grid.key("over intervals", lambda row: f"{row[0].name}, {row[0].unit}" if not row[1] else "")
     if published is not None:
         grid.word("", lambda row: Cell("published", "muted") if row[1] else "measured")
@@ -382,14 +383,11 @@ def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
                 (one, {**published.figures, **published.operations.get(one.operation, {})})
                 for one in by_operation(runs)
             )
-    sections = []
-    if grids:
-        title = "Each application over its intervals"
-        sections.append(Section("applications", title, grids=tuple(grids)))
-    if operations:
-        each = (_operations_grid(operations),)
-        sections.append(Section("operations", "Each operation", grids=each))
-    return tuple(sections)
+    sections = (
+        ("applications", "Each application over its intervals", grids),
+        ("operations", "Each operation", [_operations_grid(operations)] if operations else []),
+    )
+    return tuple(Section(name, title, grids=tuple(own)) for name, title, own in sections if own)
 
 
 def case_runs(row: StudyRow, found: StudyResults) -> list[Run]:
@@ -443,12 +441,6 @@ def _operations_grid(rows: Sequence[tuple[OperationFigures, Mapping[str, float]]
             "A case's throughput is the mean of its runs; its times are from merged histograms."
         )
     return grid.grid(notes)
-
-
-def _system(table: AppTable) -> str:
-    """The system, and the number of runs if there are several."""
-    runs = f" · {table.runs} runs" if table.runs > 1 else ""
-    return f"{table.system} {table.version}".rstrip() + runs
 
 
 def _notes(table: AppTable) -> list[str]:
