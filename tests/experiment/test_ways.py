@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from studies import MakeStudy, Program, make_study
 
-from kvmark.analysis.path_costs import ProxyCosts, published_costs
+from kvmark.analysis.path_costs import published_costs
+from kvmark.analysis.study import ProxyCosts
 from kvmark.catalog import study_text
 from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies

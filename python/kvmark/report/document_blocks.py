@@ -21,9 +21,9 @@ from typing import Final
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest, runs_of, select_lines, usable
-from kvmark.analysis.path_costs import ProxyCosts, path_costs, published_costs
+from kvmark.analysis.path_costs import path_costs, published_costs
 from kvmark.analysis.peers import PeerRatio, Peers
-from kvmark.analysis.study import CaseRuns
+from kvmark.analysis.study import CaseRuns, ProxyCosts
 from kvmark.analysis.summary.metrics import check_known
 from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.errors import KvmarkError, SpecError

@@ -29,7 +29,7 @@ from kvmark.report.views.sequence import repetitions
 from kvmark.report.views.text_charts import TIMELINE_MARGIN
 
 if TYPE_CHECKING:
-    from kvmark.analysis.study import StudyRow
+    from kvmark.analysis.study import StudyResults
 
 MOST_DRAWN: Final = 8
 """Most runs on a page that has figures for each run."""
@@ -263,11 +263,12 @@ def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterator[Curve]:
 
 
 def study_provenance(
-    study: str, definition: Mapping[str, Any], rows: Sequence[StudyRow], runs: Sequence[Run]
+    study: str, definition: Mapping[str, Any], results: StudyResults
 ) -> Provenance:
     """The first run as an example of all, and the runs of each case."""
+    runs = results.runs
     facts = [Fact("Study", study), Fact("Runs", units.whole(len(runs)))]
-    ids = {row.title: list(row.figures.runs) for row in rows if row.figures}
+    ids = {row.title: list(row.figures.runs) for row in results.rows if row.figures}
     documents: dict[str, object] = {"Study": dict(definition), "Runs of each case": ids}
     if not runs:
         return Provenance(tuple(facts), (), documents)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from kvmark.analysis.path_costs import PathCost, ProxyCosts
+from kvmark.analysis.study import PathCost, ProxyCosts
 from kvmark.analysis.summary.run import QUANTILES
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table
