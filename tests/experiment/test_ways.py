@@ -130,7 +130,7 @@ def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -
     assert "−12.5" in text
     assert "26.7" in text
     assert "Published: a report." in text
-    assert cost_sentences(ways) == [
+    assert list(cost_sentences(ways)) == [
         "Through haproxy (load closed) 26.7 % of the throughput is lost, and the median response"
         " time changes by +0.300 ms."
     ]

@@ -46,7 +46,7 @@ def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[Pat
 
 
 def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:
-    """The same of published figures; the first row is the straight way.
+    """The same of published figures; the straight way is the row without a proxy.
 
     Raises:
         KeyError: a column is missing.
@@ -54,8 +54,8 @@ def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:
     """
     if not rows:
         return ()
-    straight = rows[0]
-    return tuple(_published(straight, row) for row in rows[1:])
+    straight, *others = sorted(rows, key=lambda row: bool(row["proxy"]))
+    return tuple(_published(straight, row) for row in others)
 
 
 def _others(case: CaseRuns, factor: str) -> tuple[tuple[str, str], ...]:

@@ -301,10 +301,8 @@ def effect(
         ),
         published=_change(theirs, 0.0) if theirs else None,
         published_cases=len(theirs),
-        imprecise=left_out["imprecise"],
-        cold=left_out["cold"],
-        unrepeated=left_out["unrepeated"],
         extremes=_extremes(pairs),
+        **left_out,
     )
 
 

@@ -301,12 +301,12 @@ def _proxies(request: _Request) -> BlockContent:
 
 
 def _published_rows(name: str) -> list[dict[str, str]]:
-    """The rows of a file that comes with kvmark, the direct connection first."""
+    """The rows of a file that comes with kvmark."""
     try:
         text = resources.files("kvmark").joinpath("published", name).read_text(encoding="utf-8")
     except (OSError, ValueError):
         raise SpecError(f"published: kvmark has no file {name}") from None
-    return sorted(csv.DictReader(text.splitlines()), key=lambda row: bool(row["proxy"]))
+    return list(csv.DictReader(text.splitlines()))
 
 
 def _history(request: _Request) -> BlockContent:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from kvmark.analysis.summary.chart_data import Stretch, Timeline, TimeSteps
-from kvmark.analysis.summary.faults import FaultSpan
+from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import Summary
 from kvmark.analysis.verdict.cases import SequenceRow
@@ -19,15 +19,6 @@ from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import ImportedRecord
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.units import Bounded
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseSpan:
-    """A phase and its window since the run's origin."""
-
-    name: str
-    start_ns: int
-    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +32,6 @@ class SequenceAnswer:
     #: Quantile curves at the largest number of records.
     curves: tuple[Curve, ...]
     provenance: Provenance
-    #: Name of the published report next to whose figures ours are printed.
-    published_source: str
     #: Sentences on the duration and on cases that were cut short.
     remarks: tuple[str, ...] = ()
 
@@ -56,7 +45,7 @@ class RunAnswer:
     request: tuple[Fact, ...]
     summary: Summary
     verdict: Verdict
-    phases: tuple[PhaseSpan, ...]
+    phases: tuple[Segment, ...]
     #: Rows ``TOTAL`` of the run's intervals, columns as recorded.
     intervals: pl.DataFrame
     provenance: Provenance

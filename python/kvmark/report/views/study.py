@@ -29,6 +29,7 @@ from kvmark.report.views.sequence import (
     NO_ERROR,
     SUCCESSFUL,
     ends_sentence,
+    published_cell,
     time_ns,
 )
 from kvmark.report.views.verdicts import caveat_texts, caveats, counts_sentence, verdict_counts
@@ -80,15 +81,15 @@ def study_page(results: StudyResults, provenance: Provenance, sections: Iterable
         *sections,
         Section("effects-by-case", "Effects, case by case", grids=by_case),
     ]
-    levels = {
-        name: ", ".join(dict.fromkeys(row.levels[name] for row in results.rows))
+    levels = [
+        Fact(name, ", ".join(dict.fromkeys(row.levels[name] for row in results.rows)))
         for name in results.factors
-    }
+    ]
     return Page(
         title=f"Study {results.spec.name}",
         question=" ".join(results.spec.question.split()),
         facts=(
-            *(Fact(name, labels) for name, labels in levels.items()),
+            *levels,
             Fact("Cases", units.whole(len(results.rows))),
             Fact("Repetitions", units.whole(results.repetitions)),
         ),
@@ -131,7 +132,7 @@ def _study_caveats(results: StudyResults) -> tuple[Caveat, ...]:
 
 def _study_sentence(results: StudyResults) -> str:
     """The fastest and the slowest case, the effects, and the number of cases by verdict."""
-    sentences = [] if results.proxies is None else cost_sentences(results.proxies)
+    sentences = [] if results.proxies is None else [*cost_sentences(results.proxies)]
 
     def speed(row: StudyRow) -> str:
         return f"{units.estimate(row.throughput)} {results.unit}"
@@ -298,21 +299,15 @@ def study_grid(results: StudyResults) -> Grid:
     table.number("errors", lambda row: _mean(row, sum(row.errors.values())))
     table.word("verdict", _verdict_cell)
     if any(row.published is not None and row.published.table for row in rows):
-        table.word("table", partial(_published, "table"), "published", "muted")
+        table.word("table", partial(published_cell, "table"), "published", "muted")
     for name, heading in {"throughput": results.unit, **_PUBLISHED}.items():
         if any(getattr(row.published, name, None) is not None for row in rows):
-            table.number(heading, partial(_published, name), "published", "muted")
+            table.number(heading, partial(published_cell, name), "published", "muted")
     return table.grid(_study_notes(results), _section_starts(results))
 
 
 def _level(name: str, row: StudyRow | EffectOfCase) -> str:
     return row.levels[name]
-
-
-def _published(name: str, row: StudyRow) -> str:
-    """A published figure of a case; a dash where the report has none."""
-    figure = getattr(row.published, name, None)
-    return figure if isinstance(figure, str) else units.significant(figure)
 
 
 def effects_grid(results: StudyResults) -> Grid:
