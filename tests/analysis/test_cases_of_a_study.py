@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvmark.analysis.path_costs import PathCost, path_costs
-from kvmark.analysis.study import CaseRuns, EffectAsked, effect, study_rows
+from kvmark.analysis.path_costs import path_costs
+from kvmark.analysis.study import CaseRuns, EffectAsked, PathCost, effect, study_rows
 from kvmark.analysis.summary.sums import disk_bytes_per_operation
 from kvmark.frontends.cassandra_stress.output import CountingRules, stress_results
 from kvmark.frontends.yugabyte_apps.table import app_grid, app_table, by_operation, case_runs

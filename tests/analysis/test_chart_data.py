@@ -119,20 +119,20 @@ def test_a_cell_is_an_interval_where_there_is_room(tmp_path: Path) -> None:
     timeline = only(recorded(tmp_path, seconds=8, failing=5), 60)
     assert timeline.cell_ns == S
     assert timeline.length_ns == 8 * S
-    assert timeline.succeeded_per_s == (OPERATIONS,) * 8
-    assert timeline.failed_per_s == (0, 0, 0, 0, 0, 7, 0, 0)
-    assert timeline.response_ns_p99 == (19_900,) * 8
+    assert timeline.cells.succeeded_per_s == (OPERATIONS,) * 8
+    assert timeline.cells.failed_per_s == (0, 0, 0, 0, 0, 7, 0, 0)
+    assert timeline.cells.response_ns_p99 == (19_900,) * 8
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 7])
 def test_cells_are_whole_intervals_and_lose_nothing(tmp_path: Path, most: int) -> None:
     timeline = only(recorded(tmp_path, seconds=8, failing=5), most)
-    assert len(timeline.succeeded_per_s) <= most
+    assert len(timeline.cells.succeeded_per_s) <= most
     assert timeline.cell_ns % S == 0
-    assert set(timeline.succeeded_per_s) == {OPERATIONS}
+    assert set(timeline.cells.succeeded_per_s) == {OPERATIONS}
     lengths = [min(timeline.cell_ns, timeline.length_ns - place * timeline.cell_ns)
-               for place in range(len(timeline.failed_per_s))]  # fmt: skip
-    failed = zip(timeline.failed_per_s, lengths, strict=True)
+               for place in range(len(timeline.cells.failed_per_s))]  # fmt: skip
+    failed = zip(timeline.cells.failed_per_s, lengths, strict=True)
     assert sum((rate or 0) * length / S for rate, length in failed) == pytest.approx(7)
 
 
@@ -149,8 +149,8 @@ def test_where_no_interval_lies_nothing_is_known(tmp_path: Path) -> None:
     for second in (0, 1, 4):
         write_second(folder, second)
     timeline = only(close(folder, engine_record(5)), 60)
-    assert timeline.succeeded_per_s == (OPERATIONS, OPERATIONS, None, None, OPERATIONS)
-    assert timeline.response_ns_p99[2:4] == (None, None)
+    assert timeline.cells.succeeded_per_s == (OPERATIONS, OPERATIONS, None, None, OPERATIONS)
+    assert timeline.cells.response_ns_p99[2:4] == (None, None)
 
 
 def steps(*values_ns: int) -> TimeSteps:

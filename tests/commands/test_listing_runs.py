@@ -261,6 +261,7 @@ def test_missing_verdicts_are_stored(
 def test_each_histogram_of_a_run_is_decoded_once_at_most(
     name: str, most_drawn: int, ask: Ask, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from kvmark.analysis.summary import chart_data
     from kvmark.records import run
     from kvmark.report.views import gather
 
@@ -274,6 +275,7 @@ def test_each_histogram_of_a_run_is_decoded_once_at_most(
     monkeypatch.setattr(run, "decode", counted)
     # Those of single intervals, which a run as short as these shares with its phase, are others.
     monkeypatch.setattr(run, "decoded", lambda line, _: decode(line.encoded))
+    monkeypatch.setattr(chart_data, "counts_of", lambda encoded, _: decode(encoded))
     monkeypatch.setattr(gather, "MOST_DRAWN", most_drawn)
     ask(name)
     # The runs are copies of one: each has the same histograms.

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 from studies import MakeStudy, Program, make_study
 
-from kvmark.analysis.path_costs import ProxyCosts, published_costs
+from kvmark.analysis.path_costs import published_costs
+from kvmark.analysis.study import ProxyCosts
 from kvmark.catalog import study_text
 from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies
@@ -129,7 +130,7 @@ def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -
     assert "−12.5" in text
     assert "26.7" in text
     assert "Published: a report." in text
-    assert cost_sentences(ways) == [
+    assert list(cost_sentences(ways)) == [
         "Through haproxy (load closed) 26.7 % of the throughput is lost, and the median response"
         " time changes by +0.300 ms."
     ]

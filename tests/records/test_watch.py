@@ -12,7 +12,7 @@ import pytest
 from kvmark.errors import RecordsError
 from kvmark.records import Records, RunFolder
 from kvmark.records.files import Tail, read_events, whole_lines
-from kvmark.records.watch import Minute, SeenRun, Watch
+from kvmark.records.watch import Cells, SeenRun, Watch
 from runs_on_disk import OPERATIONS, begun, interval_rows, write_second
 
 
@@ -31,7 +31,7 @@ def seen(folder: RunFolder, *rows: list[dict[str, Any]]) -> SeenRun:
 def test_before_the_first_interval_there_are_no_figures(folder: RunFolder) -> None:
     empty = seen(folder)
     assert (empty.succeeded_per_s, empty.response_ns_p99, empty.kinds) == (None, None, ())
-    assert empty.minute(60) == Minute((), (), ())
+    assert empty.minute(60) == Cells((), (), ())
 
 
 def test_a_poll_reads_the_rows_appended_since_the_last_poll(folder: RunFolder) -> None:

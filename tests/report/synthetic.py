@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from kvmark.analysis.summary.faults import Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Quantile, Summary, Times
 from kvmark.analysis.verdict.cases import CaseSummary, CaseVerdict, Published, SequenceRow
@@ -15,13 +16,12 @@ from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records import Case, Entry, RunLine, TimeName
 from kvmark.records.store import Judgement
-from kvmark.report.model.answers import PhaseSpan, RunAnswer, SequenceAnswer
+from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.stats import Counts, Estimate
 
 WORKLOADS = ("load", "A", "B", "C", "F", "D", "delete", "reload", "E")
 SIZES = (1_000, 3_000, 6_000, 10_000)
-SOURCE = "Redis and RocksDB under YCSB"
 
 DRIFT = Reason(
     "not_stationary", Level.SUSPECT, "measure",
@@ -113,7 +113,6 @@ def sequence_answer(title: str = "YCSB on RocksDB") -> SequenceAnswer:
         rows=tuple(sequence_row(workload, n) for workload in WORKLOADS for n in SIZES),
         curves=curves,
         provenance=PROVENANCE,
-        published_source=SOURCE,
     )
 
 
@@ -193,7 +192,7 @@ def run_answer(title: str = "ycsb/f on RocksDB 8.10.0") -> RunAnswer:
         ),
         summary=Summary(run, "ycsb/f", "RocksDB", "8.10.0", "2026-03-01T10:15:00Z", (phase,)),
         verdict=Verdict.of([DRIFT, UNPINNED]),
-        phases=(PhaseSpan("warm_up", 0, 10 * 10**9), PhaseSpan("measure", 10 * 10**9, 60 * 10**9)),
+        phases=(Segment("warm_up", 0, 10 * 10**9), Segment("measure", 10 * 10**9, 60 * 10**9)),
         intervals=intervals(),
         provenance=PROVENANCE,
         curves=(

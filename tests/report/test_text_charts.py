@@ -9,12 +9,18 @@ import pytest
 from synthetic import assert_golden
 
 from kvmark.analysis.summary.chart_data import Timeline, TimelineFault, steps_of
+from kvmark.records.watch import Cells
 from kvmark.report.model import units
 from kvmark.report.views.text_charts import TIMELINE_MARGIN, steps_lines, timeline_lines
 from kvmark.stats import Counts
 
 HUMPS = Counts.of([20_000 + n for n in range(5_000)] + [900_000_000] * 100)
-LEVEL = Timeline("measure", 4 * 10**9, 10**9, (10.0,) * 4, (0.0,) * 4, (1_000,) * 4, ())
+FLAT = Cells((10.0,) * 4, (0.0,) * 4, (1_000,) * 4)
+
+
+def level(*faults: TimelineFault, **values: tuple[float | None, ...]) -> Timeline:
+    """A timeline of four seconds, with other values or faults."""
+    return Timeline("measure", 4 * 10**9, 10**9, replace(FLAT, **values), faults)
 
 
 def histogram(*kinds: tuple[str, Counts], width: int = 80) -> str:
@@ -37,8 +43,8 @@ def counts_of(text: str) -> int:
 def test_a_chart_shows_every_operation_and_is_no_wider_than_the_terminal(width: int) -> None:
     assert counts_of(histogram(("READ", HUMPS), width=width)) == HUMPS.n
     kinds = [(name, HUMPS) for name in ("READ", "UPDATE", "READ-MODIFY-WRITE", "SCAN")]
-    failing = replace(
-        LEVEL, succeeded_per_s=(1_234_567.0,) * (width - TIMELINE_MARGIN),
+    failing = level(
+        succeeded_per_s=(1_234_567.0,) * (width - TIMELINE_MARGIN),
         failed_per_s=(3.0,) * (width - TIMELINE_MARGIN), response_ns_p99=(None,),
     )  # fmt: skip
     for text in (histogram(*kinds, width=width), timeline(failing, width)):
@@ -63,17 +69,17 @@ def test_few_operations_have_a_bar_and_a_maximum() -> None:
 
 def test_a_timeline_has_failures_and_faults_below_their_cells() -> None:
     faults = (TimelineFault("1s kill primary-1 for 2s", 1, 2), TimelineFault("3s pause x", 3, 3))
-    failing = replace(LEVEL, failed_per_s=(0.0, 0.0, 3.0, 0.0), faults=faults)
+    failing = level(*faults, failed_per_s=(0.0, 0.0, 3.0, 0.0))
     assert_golden("timeline_80.txt", timeline(failing))
-    assert "failed/s" not in timeline(LEVEL)
+    assert "failed/s" not in timeline(level())
 
 
 def test_unknown_values_are_blank_and_a_rate_of_nothing_has_a_line() -> None:
-    hole = replace(LEVEL, succeeded_per_s=(10.0, None, 0.0, 10.0), response_ns_p99=(None,) * 4)
+    hole = level(succeeded_per_s=(10.0, None, 0.0, 10.0), response_ns_p99=(None,) * 4)
     text = timeline(hole)
     assert "┤█  █" in text
     assert "p99" not in text.partition("intervals.")[2]
-    text = timeline(replace(LEVEL, succeeded_per_s=(0.0,) * 4, failed_per_s=(9.0,) * 4))
+    text = timeline(level(succeeded_per_s=(0.0,) * 4, failed_per_s=(9.0,) * 4))
     assert "ops/s 0 ┤\n" in text
     assert "failed/s 9.00 ┤████" in text
 
@@ -81,7 +87,7 @@ def test_unknown_values_are_blank_and_a_rate_of_nothing_has_a_line() -> None:
 def test_a_name_cannot_control_the_terminal() -> None:
     text = histogram(("READ\x1b[2J", HUMPS))
     fault = TimelineFault("\x1b[2J", 0, 0)
-    assert "\x1b" not in text + timeline(replace(LEVEL, faults=(fault,)))
+    assert "\x1b" not in text + timeline(level(fault))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +113,7 @@ def test_blocks_rise_with_their_values(blocks: str, text: str) -> None:
 
 
 def test_where_the_encoding_lacks_blocks_there_are_ascii_signs() -> None:
-    text = histogram(("READ", HUMPS)) + timeline(LEVEL) + "…–±µ·"
+    text = histogram(("READ", HUMPS)) + timeline(level()) + "…–±µ·"
     for encoding in ("ascii", "latin-1"):
         plain = units.writable(text, encoding)
         assert plain.encode(encoding)

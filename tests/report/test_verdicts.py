@@ -9,11 +9,10 @@ from typing import cast
 
 import pytest
 
-from kvmark.analysis.study import StudyRow
+from kvmark.analysis.study import StudyResults, StudyRow
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records.store import Judgement
-from kvmark.report.model.answers import StudyAnswer
 from kvmark.report.model.page import verdict_summary
 from kvmark.report.views.study import case_titles
 from kvmark.report.views.verdicts import caveats, scope_text
@@ -80,5 +79,5 @@ def test_a_reason_of_several_cases_has_the_figures_of_the_first(sentences: str, 
 )
 def test_the_title_of_a_case_has_the_levels_that_differ(cases: list[Levels], title: str) -> None:
     rows = [SimpleNamespace(levels=levels) for levels in cases]
-    answer = SimpleNamespace(factors=tuple(CASES[0]), rows=rows)
-    assert case_titles(cast(StudyAnswer, answer))(cast(StudyRow, rows[0])) == title
+    results = SimpleNamespace(factors=tuple(CASES[0]), rows=rows)
+    assert case_titles(cast(StudyResults, results))(cast(StudyRow, rows[0])) == title

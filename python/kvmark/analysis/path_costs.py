@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import polars as pl
 
-from kvmark.analysis.study import CaseRuns, is_precise_case, is_repeated_case
+from kvmark.analysis.study import CaseRuns, PathCost, Proxy, is_precise_case, is_repeated_case
 from kvmark.analysis.summary.metrics import merged_times, rate_of
 from kvmark.analysis.summary.run import QUANTILES, clock_step_ns, rate_resolution
 from kvmark.analysis.summary.sums import counted_totals, counter_deltas, sampled_share
@@ -24,52 +23,6 @@ _NS_PER_MS: Final = 1e6
 _BYTES_PER_MB: Final = 1e6
 _NOTHING: Final = "as published, without an error"
 _NO_RUN: Final = "no run through the proxy came to its end and isn't INVALID"
-
-
-@dataclass(frozen=True, slots=True)
-class Proxy:
-    """A proxy that kvmark started, or that somebody else measured."""
-
-    kind: str
-    version: str
-    #: How it was compiled; empty where it came compiled.
-    build: str
-    threads: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PathCost:
-    """The cost of one way, all other factors kept."""
-
-    #: The levels of the other factors.
-    levels: Mapping[str, str]
-    #: The way's level.
-    through: str
-    #: None where kvmark didn't start it.
-    proxy: Proxy | None
-    #: How many blocks have both ways, each repeated and precise enough to be compared; the
-    #: rest has none.
-    blocks: int
-    #: Share of the straight way's throughput that is missing, in percent.
-    throughput_lost: Estimate | None
-    #: Milliseconds of response time more than straight, by quantile; none with too few operations.
-    response_added: Mapping[str, Estimate | None]
-    #: Processor time of the proxy for an operation, in microseconds.
-    proxy_cpu: Estimate | None
-    #: The most memory the proxy had, in bytes.
-    proxy_memory_bytes: float | None
-    #: Why a figure is none, a sentence each without its end, by the figure's name.
-    missing: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyCosts:
-    """The costs of proxies."""
-
-    costs: tuple[PathCost, ...]
-    published: tuple[PathCost, ...] = ()
-    #: Name of the published report.
-    source: str = ""
 
 
 def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[PathCost, ...]:
@@ -93,7 +46,7 @@ def path_costs(cases: Sequence[CaseRuns], factor: str, direct: str) -> tuple[Pat
 
 
 def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:
-    """The same of published figures; the first row is the straight way.
+    """The same of published figures; the straight way is the row without a proxy.
 
     Raises:
         KeyError: a column is missing.
@@ -101,8 +54,8 @@ def published_costs(rows: Sequence[Mapping[str, str]]) -> tuple[PathCost, ...]:
     """
     if not rows:
         return ()
-    straight = rows[0]
-    return tuple(_published(straight, row) for row in rows[1:])
+    straight, *others = sorted(rows, key=lambda row: bool(row["proxy"]))
+    return tuple(_published(straight, row) for row in others)
 
 
 def _others(case: CaseRuns, factor: str) -> tuple[tuple[str, str], ...]:

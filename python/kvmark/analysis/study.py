@@ -20,6 +20,7 @@ from kvmark.analysis.verdict.checks_run import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
 from kvmark.records import Case, Judgement, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
+from kvmark.spec.study import StudySpec
 from kvmark.stats import CONFIDENCE, Estimate, mean_interval, paired_ratio
 
 Levels = tuple[tuple[str, str], ...]
@@ -152,6 +153,84 @@ class StudyEffect:
     extremes: tuple[float, float] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that kvmark started, or that somebody else measured."""
+
+    kind: str
+    version: str
+    #: How it was compiled; empty where it came compiled.
+    build: str
+    threads: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PathCost:
+    """The cost of one way, all other factors kept."""
+
+    #: The levels of the other factors.
+    levels: Mapping[str, str]
+    #: The way's level.
+    through: str
+    #: None where kvmark didn't start it.
+    proxy: Proxy | None
+    #: How many blocks have both ways, each repeated and precise enough to be compared; the
+    #: rest has none.
+    blocks: int
+    #: Share of the straight way's throughput that is missing, in percent.
+    throughput_lost: Estimate | None
+    #: Milliseconds of response time more than straight, by quantile; none with too few operations.
+    response_added: Mapping[str, Estimate | None]
+    #: Processor time of the proxy for an operation, in microseconds.
+    proxy_cpu: Estimate | None
+    #: The most memory the proxy had, in bytes.
+    proxy_memory_bytes: float | None
+    #: Why a figure is none, a sentence each without its end, by the figure's name.
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyCosts:
+    """The costs of proxies."""
+
+    costs: tuple[PathCost, ...]
+    published: tuple[PathCost, ...] = ()
+    #: Name of the published report.
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResults:
+    """The results of a study, complete or in progress."""
+
+    spec: StudySpec
+    #: The factors that vary, in the study's order.
+    factors: tuple[str, ...]
+    #: Repetitions of each case.
+    repetitions: int
+    rows: tuple[StudyRow, ...]
+    effects: tuple[StudyEffect, ...]
+    runs: tuple[Run, ...]
+    #: The ids of complete runs that aren't INVALID.
+    usable: frozenset[str]
+    #: Sentences below the table.
+    notes: tuple[str, ...]
+    #: Number of missing runs.
+    missing: int
+    #: None for a study without proxies.
+    proxies: ProxyCosts | None
+
+    @property
+    def unit(self) -> str:
+        """The unit of throughput."""
+        return "records/s" if self.spec.measure == "records" else "ops/s"
+
+    @property
+    def published_source(self) -> str | None:
+        """The names of the published reports next to whose figures ours are printed."""
+        return "; ".join(dict.fromkeys(table.source for table in self.spec.published)) or None
+
+
 def study_rows(
     cases: Iterable[CaseRuns], judged: Judge = judge, *, records: bool = False
 ) -> tuple[StudyRow, ...]:
@@ -222,10 +301,8 @@ def effect(
         ),
         published=_change(theirs, 0.0) if theirs else None,
         published_cases=len(theirs),
-        imprecise=left_out["imprecise"],
-        cold=left_out["cold"],
-        unrepeated=left_out["unrepeated"],
         extremes=_extremes(pairs),
+        **left_out,
     )
 
 

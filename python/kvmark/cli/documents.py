@@ -22,9 +22,8 @@ from kvmark.analysis.capacity import Capacity
 from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.selection import ExcludedRun
-from kvmark.analysis.path_costs import ProxyCosts
 from kvmark.analysis.scaling import ScalingLaw
-from kvmark.analysis.study import StudyEffect, StudyRow
+from kvmark.analysis.study import ProxyCosts, StudyEffect, StudyRow
 from kvmark.analysis.summary.imported import ImportedRow
 from kvmark.analysis.summary.run import Summary
 from kvmark.analysis.trace import TraceAnswer

@@ -57,7 +57,14 @@ def run_lines(seen: SeenRun, width: int) -> list[Text]:
 
     Blocks reach from 0 to the highest value of the minute, which follows them.
     """
-    lines = [*_minute(seen, width), *_kinds(seen.kinds, width)]
+    minute = seen.minute(width - _LABEL - 2 - _SCALE)
+    lines = [
+        *_blocks("ops/s", minute.succeeded_per_s, units.significant),
+        *_blocks("p99", minute.response_ns_p99, units.with_unit),
+    ]
+    if any(minute.failed_per_s):
+        lines += _blocks("fail/s", minute.failed_per_s, units.significant)
+    lines += _kinds(seen.kinds, width)
     if seen.errors:
         lines.append(_labelled("errors", _error_words(seen)))
     lines += [_labelled("fault", _fault_words(fault)) for fault in seen.faults[-_MOST_FAULTS:]]
@@ -78,14 +85,6 @@ def _fault_words(fault: SeenFault) -> str:
     states = {"begun": f"begun {when}", "ended": f"ended {when}", "not_reached": "not carried out"}
     problem = f", {fault.problem}" if fault.problem else ""
     return printable(f"{fault.text}: {states.get(fault.state, f'failed {when}')}{problem}")
-
-
-def _minute(seen: SeenRun, width: int) -> Iterator[Text]:
-    minute = seen.minute(width - _LABEL - 2 - _SCALE)
-    yield from _blocks("ops/s", minute.succeeded_per_s, units.significant)
-    yield from _blocks("p99", minute.response_ns_p99, units.with_unit)
-    if any(minute.failed_per_s):
-        yield from _blocks("fail/s", minute.failed_per_s, units.significant)
 
 
 def _blocks(

@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
+    from kvmark.analysis.study import StudyResults
     from kvmark.cli.commands.study import StudyOptions
     from kvmark.cli.documents import Answers
-    from kvmark.experiment.study.answer import StudyResults
     from kvmark.experiment.study.definition import Study
     from kvmark.imports.reading import Format
     from kvmark.records import Run

@@ -137,7 +137,7 @@ class Run:
         known = {} if self._decoded is None else self._decoded
         if time.histogram not in known:
             what = f"a histogram of {subject} in run {self.id}"
-            known[time.histogram] = _decode(time.histogram, what)
+            known[time.histogram] = counts_of(time.histogram, what)
         return known[time.histogram]
 
     def _table(self, name: str, schema: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -217,10 +217,15 @@ def decoded(line: LogLine, run: str) -> Counts:
     Raises:
         RecordsError: the histogram is damaged.
     """
-    return _decode(line.encoded, f"the log of histograms of run {run}")
+    return counts_of(line.encoded, f"the log of histograms of run {run}")
 
 
-def _decode(encoded: str, what: str) -> Counts:
+def counts_of(encoded: str, what: str) -> Counts:
+    """The counts of an encoded histogram; `what` names it in the error.
+
+    Raises:
+        RecordsError: the histogram is damaged.
+    """
     try:
         return decode(encoded)
     except ValueError as problem:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -41,14 +41,27 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Minute:
-    """The last minute in cells of equal length, oldest first; none in cells without an interval."""
+class Cells:
+    """Intervals in cells of equal length, oldest first; none in cells without an interval."""
 
     #: Successful and failed operations.
     succeeded_per_s: tuple[float | None, ...]
     failed_per_s: tuple[float | None, ...]
-    #: The highest p99 of a cell's intervals.
+    #: The highest p99 of a cell's intervals and groups, over all their operations.
     response_ns_p99: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, moments: Iterable[Moment], cell_ns: int, places: range) -> Cells:
+        """These cells, counted from instant 0; an interval belongs to the cell of its middle."""
+        cells: dict[int, list[Moment]] = {}
+        for one in moments:
+            cells.setdefault((one.start_ns + one.end_ns) // 2 // cell_ns, []).append(one)
+        shown = [cells.get(place, []) for place in places]
+        return cls(
+            tuple(_per_s(cell, sum(one.succeeded for one in cell)) for cell in shown),
+            tuple(_per_s(cell, sum(one.failed for one in cell)) for cell in shown),
+            tuple(_highest_p99(*(one.response_ns_p99 for one in cell)) for cell in shown),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +114,17 @@ class SeenRun:
         """The p99 of the newest interval, the highest of all groups."""
         return self.moments[-1].response_ns_p99 if self.moments else None
 
-    def minute(self, most: int) -> Minute:
+    def minute(self, most: int) -> Cells:
         """The last minute in at most ``most`` cells, each of whole seconds or intervals."""
         if not self.moments:
-            return Minute((), (), ())
+            return Cells((), (), ())
         unit_ns = max(10**9, *(one.end_ns - one.start_ns for one in self.moments))
         cell_ns = unit_ns * math.ceil(SHOWN_NS / unit_ns / max(most, 1))
         # Cells have fixed bounds, so that their values don't change while time passes.
-        cells: dict[int, list[Moment]] = {}
-        for one in self.moments:
-            cells.setdefault((one.start_ns + one.end_ns) // 2 // cell_ns, []).append(one)
-        last = max(cells)
-        places = range(max(min(cells), last - max(most, 1) + 1), last + 1)
-        shown = [cells.get(place, []) for place in places]
-        return Minute(
-            tuple(_per_s(cell, sum(one.succeeded for one in cell)) for cell in shown),
-            tuple(_per_s(cell, sum(one.failed for one in cell)) for cell in shown),
-            tuple(_highest_p99(*(one.response_ns_p99 for one in cell)) for cell in shown),
-        )
+        middles_ns = [(one.start_ns + one.end_ns) // 2 for one in self.moments]
+        first, last = min(middles_ns) // cell_ns, max(middles_ns) // cell_ns
+        places = range(max(first, last - max(most, 1) + 1), last + 1)
+        return Cells.of(self.moments, cell_ns, places)
 
 
 class Watch:

@@ -21,9 +21,9 @@ from typing import Final
 from kvmark.analysis.compare.comparison import compare
 from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import newest, runs_of, select_lines, usable
-from kvmark.analysis.path_costs import ProxyCosts, path_costs, published_costs
+from kvmark.analysis.path_costs import path_costs, published_costs
 from kvmark.analysis.peers import PeerRatio, Peers
-from kvmark.analysis.study import CaseRuns
+from kvmark.analysis.study import CaseRuns, ProxyCosts
 from kvmark.analysis.summary.metrics import check_known
 from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.errors import KvmarkError, SpecError
@@ -301,12 +301,12 @@ def _proxies(request: _Request) -> BlockContent:
 
 
 def _published_rows(name: str) -> list[dict[str, str]]:
-    """The rows of a file that comes with kvmark, the direct connection first."""
+    """The rows of a file that comes with kvmark."""
     try:
         text = resources.files("kvmark").joinpath("published", name).read_text(encoding="utf-8")
     except (OSError, ValueError):
         raise SpecError(f"published: kvmark has no file {name}") from None
-    return sorted(csv.DictReader(text.splitlines()), key=lambda row: bool(row["proxy"]))
+    return list(csv.DictReader(text.splitlines()))
 
 
 def _history(request: _Request) -> BlockContent:

@@ -12,12 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from kvmark.analysis.summary.faults import fault_spans
+from kvmark.analysis.summary.faults import Segment, fault_spans
 from kvmark.records import Entry, Judgement, OpenRun, RunLine
 from kvmark.records.intervals import TIMED
 from kvmark.report.format import environment, figure_document, vega_library
 from kvmark.report.model import units
-from kvmark.report.model.answers import PhaseSpan
 from kvmark.report.model.page import Fact, Figure
 from kvmark.report.views.figures import rate_figure, response_figure
 from kvmark.report.views.gather import plan_facts
@@ -102,12 +101,12 @@ def _totals(run: OpenRun) -> pl.DataFrame:
     return run.intervals.filter(pl.col("operation") == "TOTAL")
 
 
-def _phases(run: OpenRun, totals: pl.DataFrame) -> tuple[PhaseSpan, ...]:
+def _phases(run: OpenRun, totals: pl.DataFrame) -> tuple[Segment, ...]:
     """The phases of the newest rows; the last one ends with the last row."""
     first, last = min(totals["start_ns"].to_list()), max(totals["end_ns"].to_list())
     ends = {event["phase"]: event["at_ns"] for event in _events(run, "phase_ended")}
     spans = (
-        PhaseSpan(
+        Segment(
             str(event["name"]),
             max(event["at_ns"], first),
             min(ends.get(event["phase"], last), last),

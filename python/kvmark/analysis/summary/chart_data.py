@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Final
 
 import numpy as np
@@ -25,10 +26,10 @@ from kvmark.analysis.summary.sums import (
     interval_sums,
     window_rows,
 )
-from kvmark.errors import RecordsError
 from kvmark.records import PhaseRecord, Run, TimeName, files
-from kvmark.records.histograms import LogLine, decode, log_lines
-from kvmark.records.run import decoded, interval_lines
+from kvmark.records.histograms import log_lines
+from kvmark.records.run import counts_of, decoded, interval_lines
+from kvmark.records.watch import Cells, Moment
 from kvmark.stats import Counts
 
 _MOST_LINES = 20_000
@@ -119,7 +120,8 @@ def time_spread(run: Run) -> pl.DataFrame:
     begin_s = min(line.start_s for line in lines)
     length_s = max(line.start_s + line.length_s for line in lines) - begin_s
     width_s = max(length_s / _COLUMNS, *(line.length_s for line in lines))
-    counts = [_decoded(run, line) for line in lines]
+    what = f"in run {run.id}"
+    counts = [counts_of(line.encoded, f"a histogram of {line.tag} {what}") for line in lines]
     middles_s = (line.start_s + line.length_s / 2 - begin_s for line in lines)
     columns = [int(middle_s / width_s) for middle_s in middles_s]
     low_ns = np.maximum(np.concatenate([one.low for one in counts]), 1)
@@ -142,15 +144,6 @@ def time_spread(run: Run) -> pl.DataFrame:
     ).cast(_SPREAD)
 
 
-def _decoded(run: Run, line: LogLine) -> Counts:
-    try:
-        return decode(line.encoded)
-    except ValueError as problem:
-        raise RecordsError(
-            f"a histogram of {line.tag} in run {run.id} is damaged: {problem}"
-        ) from problem
-
-
 @dataclass(frozen=True, slots=True)
 class TimelineFault:
     """A fault and the cells that it touches, both ends included."""
@@ -162,16 +155,12 @@ class TimelineFault:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A phase in cells of one length; where no interval lies in one its figures are none."""
+    """A phase in cells of one length."""
 
     phase: str
     length_ns: int
     cell_ns: int
-    #: Successful operations per second.
-    succeeded_per_s: tuple[float | None, ...]
-    failed_per_s: tuple[float | None, ...]
-    #: The highest p99 of a cell's intervals and groups, over all their operations.
-    response_ns_p99: tuple[int | None, ...]
+    cells: Cells
     faults: tuple[TimelineFault, ...]
 
 
@@ -193,33 +182,18 @@ def _timeline(run: Run, phase: PhaseRecord, most: int) -> Timeline | None:
     interval_ns = max((intervals["end_ns"] - intervals["start_ns"]).to_list())
     together = math.ceil(math.ceil((end_ns - begin_ns) / interval_ns) / most)
     cell_ns = together * interval_ns
-    cells = math.ceil((end_ns - begin_ns) / cell_ns)
-    middle = (pl.col("start_ns") + pl.col("end_ns")) // 2
     # The highest p99 of the groups in each interval, over all operations that completed.
     totals = in_window.filter(pl.col("operation") == "TOTAL").group_by("start_ns", "end_ns")
     p99s = totals.agg(pl.col("response_ns_p99").max())
-    figures = (
-        intervals.join(p99s, on=["start_ns", "end_ns"], how="left")
-        .group_by(((middle - begin_ns) // cell_ns).alias("cell"))
-        .agg(
-            pl.col("succeeded", "failed").sum(),
-            pl.col("response_ns_p99").max(),
-            (pl.col("end_ns") - pl.col("start_ns")).sum().alias("length_ns"),
-        )
+    intervals = intervals.join(p99s, on=["start_ns", "end_ns"], how="left").select(
+        pl.col("start_ns", "end_ns") - begin_ns, "succeeded", "failed", "response_ns_p99"
     )
-    rows = {int(row["cell"]): row for row in figures.iter_rows(named=True)}
-    known = [rows.get(cell) for cell in range(cells)]
-
-    def rates(name: str) -> tuple[float | None, ...]:
-        return tuple(row[name] * NS_PER_S / row["length_ns"] if row else None for row in known)
-
+    places = range(math.ceil((end_ns - begin_ns) / cell_ns))
     return Timeline(
         phase=phase.name,
         length_ns=end_ns - begin_ns,
         cell_ns=cell_ns,
-        succeeded_per_s=rates("succeeded"),
-        failed_per_s=rates("failed"),
-        response_ns_p99=tuple(row["response_ns_p99"] if row else None for row in known),
+        cells=Cells.of(starmap(Moment, intervals.iter_rows()), cell_ns, places),
         faults=tuple(_faults(run, begin_ns, end_ns, cell_ns)),
     )
 

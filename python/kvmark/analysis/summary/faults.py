@@ -100,9 +100,9 @@ def _errors(
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a phase. Instants count from the run's origin."""
+    """A phase, or a part of it. Instants count from the run's origin."""
 
-    #: ``before``, ``after``, or the fault as it was planned; empty for a phase without faults.
+    #: The phase's; of a part ``before``, ``after`` or the planned fault, or empty without faults.
     name: str
     start_ns: int
     end_ns: int

@@ -190,11 +190,10 @@ def _report_of(records: Records, study_name: str, only: str) -> Page:
     """
     from kvmark.analysis.compare.selection import newest, usable
     from kvmark.analysis.verdict.judge import known_verdict
-    from kvmark.cli.commands.study_run import study_answer
+    from kvmark.cli.commands.study_run import report_page
     from kvmark.experiment.study.answer import stored_study, study_results
     from kvmark.report.views.gather import run_answers, sequence_answer
     from kvmark.report.views.pages import runs_page, sequence_page
-    from kvmark.report.views.study import study_page
 
     journal = _journal(records, study_name)
     if journal is not None:
@@ -203,7 +202,7 @@ def _report_of(records: Records, study_name: str, only: str) -> Page:
             request = replace(study.asked, only=(*study.asked.only, only))
             study = replace(study, asked=request)
         results = study_results(study, journal, commands_per_operation)
-        return study_page(study_answer(study, journal, results))
+        return report_page(study, journal, results)
     if only:
         raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
     runs = [records.open(entry.id) for entry in reversed(records.list())]

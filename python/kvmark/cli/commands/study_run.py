@@ -10,24 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from kvmark.analysis.path_costs import ProxyCosts
 from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_result, save_report, terminal_width
 from kvmark.cli.session import AGAIN, execute_design, named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.experiment.journal import Journal, begin, find
-from kvmark.experiment.study.answer import (
-    StudyResults,
-    newest_with_cases,
-    stored_request,
-    study_results,
-)
+from kvmark.experiment.study.answer import newest_with_cases, stored_request, study_results
 from kvmark.experiment.study.definition import Study, StudyRequest
 from kvmark.experiment.study.design import Environment, FactorialDesign
 from kvmark.frontends import commands_per_operation, front_ends
 from kvmark.outputs import check_output
 from kvmark.plan.names import key_names
-from kvmark.report.model.answers import StudyAnswer
 from kvmark.report.views.gather import study_provenance
 from kvmark.report.views.study import study_page, study_text
 from kvmark.run.existing import DatasetClaim, OnExisting
@@ -37,8 +30,10 @@ from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 from kvmark.spec.yaml_file import Document, read_text
 
 if TYPE_CHECKING:
+    from kvmark.analysis.study import StudyResults
     from kvmark.cli.options import ExperimentOptions
     from kvmark.cli.run_options import RunOptions
+    from kvmark.report.model.page import Page
     from kvmark.spec.faults import FaultSpec
     from kvmark.spec.run import RunSpec
 
@@ -132,33 +127,12 @@ def _fault(fault: FaultSpec) -> dict[str, Any]:
     return {"at": values.pop("at"), **values}
 
 
-def study_answer(study: Study, journal: Journal, results: StudyResults) -> StudyAnswer:
-    """The results of a study's runs for a page or a terminal."""
-    spec = study.spec
-    sources = dict.fromkeys(table.source for table in spec.published)
+def report_page(study: Study, journal: Journal, results: StudyResults) -> Page:
+    """The results of a study's runs as a page."""
     definition = {key: value for key, value in journal.definition.items() if key != "digest"}
-    through, proxies = spec.through, None
-    if through is not None:
-        source = through.published.source if through.published else ""
-        proxies = ProxyCosts(results.costs, results.published_costs, source)
-    return StudyAnswer(
-        title=f"Study {study.name}",
-        question=" ".join(spec.question.split()),
-        factors=study.factors,
-        rows=results.rows,
-        effects=results.effects,
-        notes=results.notes,
-        unit="records/s" if spec.measure == "records" else "ops/s",
-        repetitions=study.repetitions,
-        missing=results.missing,
-        provenance=study_provenance(journal.id, definition, results.rows, results.runs),
-        published_source="; ".join(sources) or None,
-        sections=tuple(one for each in front_ends() for one in each.study_sections(study, results)),
-        columns=spec.columns,
-        disk_reads=spec.disk_reads,
-        figure=spec.figure,
-        proxies=proxies,
-    )
+    provenance = study_provenance(journal.id, definition, results)
+    sections = (one for each in front_ends() for one in each.study_sections(study, results))
+    return study_page(results, provenance, sections)
 
 
 def run_study(
@@ -264,20 +238,19 @@ def _answer(
         KvmarkError: the study ended early, a run can't be read, or the report not written.
     """
     results = study_results(study, journal, commands_per_operation)
-    answer = study_answer(study, journal, results)
     names = ("rows", "effects", "notes", "published_source", "missing")
     document = {
         "study": journal.id,
-        **{name: getattr(answer, name) for name in names},
-        "ways": answer.proxies,
+        **{name: getattr(results, name) for name in names},
+        "ways": results.proxies,
         "runs": [run.id for run in results.runs],
         "report": report,
     }
-    print_result("study", document if json else study_text(answer, terminal_width()))
-    save_report(lambda _: study_page(answer), report, quiet=json)
+    print_result("study", document if json else study_text(results, terminal_width()))
+    save_report(lambda _: report_page(study, journal, results), report, quiet=json)
     if problem is not None:
         raise problem
-    rows = answer.rows
+    rows = results.rows
     if all(row.figures is None for row in rows):
         raise SystemUnderTestError(f"no case measured anything: {rows[0].failures[0]}")
     if failed := sum(not row.is_usable for row in rows):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from kvmark.analysis.path_costs import PathCost, path_costs, published_costs
+from kvmark.analysis.path_costs import path_costs, published_costs
 from kvmark.analysis.study import (
     CaseRuns,
     EffectAsked,
+    ProxyCosts,
     PublishedFigures,
-    StudyEffect,
-    StudyRow,
+    StudyResults,
     effect,
     study_rows,
 )
@@ -37,24 +37,6 @@ _MISSING = "not run"
 _KILLED = "the run was killed before its end"
 
 CommandsCount = Callable[[Run], Mapping[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class StudyResults:
-    """The results of a study from the runs so far."""
-
-    rows: tuple[StudyRow, ...]
-    effects: tuple[StudyEffect, ...]
-    runs: tuple[Run, ...]
-    #: The ids of complete runs that aren't INVALID.
-    usable: frozenset[str]
-    #: Sentences below the table.
-    notes: tuple[str, ...]
-    #: Number of missing runs.
-    missing: int
-    #: Costs of ways through proxies.
-    costs: tuple[PathCost, ...] = ()
-    published_costs: tuple[PathCost, ...] = ()
 
 
 def stored_request(journal: Journal) -> StudyRequest:
@@ -116,7 +98,15 @@ def study_results(
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
     beside = (cold, unlike_machines(case.runs.values() for case in cases))
+    through, proxies = study.spec.through, None
+    if through is not None:
+        source = through.published.source if through.published else ""
+        their_costs = published_costs(read_published_ways(study.file))
+        proxies = ProxyCosts(path_costs(cases, THROUGH, DIRECT), their_costs, source)
     return StudyResults(
+        spec=study.spec,
+        factors=study.factors,
+        repetitions=study.repetitions,
         rows=study_rows(cases, partial(_judged, journal.records, beside), records=in_records),
         effects=tuple(
             effect(
@@ -132,8 +122,7 @@ def study_results(
         usable=frozenset(case.runs[number].id for case in cases for number in case.usable),
         notes=tuple(_notes(study, runs_made)),
         missing=sum(case.failures.count(_MISSING) for case in cases),
-        costs=path_costs(cases, THROUGH, DIRECT) if THROUGH in study.factors else (),
-        published_costs=published_costs(read_published_ways(study.file)),
+        proxies=proxies,
     )
 
 

@@ -52,7 +52,7 @@ def read_published(file: StudyFile) -> tuple[PublishedCase, ...]:
 
 
 def read_published_ways(file: StudyFile) -> tuple[Mapping[str, str], ...]:
-    """The published rows of ways through proxies, the direct way first.
+    """The published rows of ways through proxies, and of the direct way.
 
     Raises:
         SpecError: the file, a column or the direct way is missing.
@@ -62,9 +62,8 @@ def read_published_ways(file: StudyFile) -> tuple[Mapping[str, str], ...]:
         return ()
     place = ("through", "published", "file")
     columns, rows = _read_rows(file, spec.file, place)
-    rows = sorted(rows, key=lambda row: bool(row.get("proxy")))
     missing = [name for name in _WAYS if name not in columns]
-    if missing or not rows or rows[0]["proxy"]:
+    if missing or all(row["proxy"] for row in rows):
         what = f"column '{missing[0]}'" if missing else "row without a proxy"
         raise file.document.problem(f"{spec.file} has no {what}", *place)
     return tuple(rows)

@@ -51,11 +51,6 @@ class ServerWarmup:
     rounds_on_all_cores: tuple[float, ...] = ()
     """The speeds of earlier rounds with lent cores."""
 
-    @property
-    def has_levelled(self) -> bool:
-        """Whether the last rounds are no faster than earlier ones."""
-        return has_levelled(self.rounds)
-
     def as_json(self) -> dict[str, Any]:
         """Plain values, for the manifests of the runs that follow."""
         return {
@@ -101,7 +96,7 @@ def warm_up_servers(
     if not speeds:
         return None
     found = ServerWarmup(clock_s() - begun_s, _shares(speeds), _shares(lent))
-    how = "rises no more" if found.has_levelled else "still rises"
+    how = "rises no more" if has_levelled(found.rounds) else "still rises"
     say(f"throughput {how} after {duration_text(found.took_s * 1e9)} of warm-up")
     return found
 

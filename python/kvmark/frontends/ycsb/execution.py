@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.analysis.verdict.cases import SequenceRow
+from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import execute_design, named_system, open_journal
 from kvmark.errors import AnswerIsNo, SpecError, UsageError
@@ -239,7 +239,7 @@ def _print_table(
     if options.json:
         document = {
             "rows": answer.rows,
-            "published_source": answer.published_source,
+            "published_source": SEQUENCE_SOURCE,
             "runs": [run.id for run in runs],
             "report": options.report,
             "repetitions": summary,

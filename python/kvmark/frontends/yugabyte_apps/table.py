@@ -17,12 +17,11 @@ import numpy as np
 import polars as pl
 from rich.text import Text
 
-from kvmark.analysis.study import StudyRow
+from kvmark.analysis.study import StudyResults, StudyRow
 from kvmark.analysis.summary.metrics import merged_times
 from kvmark.analysis.summary.run import Times
 from kvmark.analysis.summary.sums import full_intervals
 from kvmark.analysis.verdict.judge import Verdict
-from kvmark.experiment.study.answer import StudyResults
 from kvmark.experiment.study.definition import Study, published_for
 from kvmark.frontends.yugabyte_apps.flags import APPS, App
 from kvmark.records import Run, TimeName

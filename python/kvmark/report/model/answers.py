@@ -7,33 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from kvmark.analysis.summary.chart_data import Stretch, Timeline, TimeSteps
-from kvmark.analysis.summary.faults import FaultSpan
+from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import Summary
 from kvmark.analysis.verdict.cases import SequenceRow
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import ImportedRecord
-from kvmark.report.model.page import Fact, Provenance, Section
+from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.units import Bounded
-
-if TYPE_CHECKING:
-    from kvmark.analysis.path_costs import ProxyCosts
-    from kvmark.analysis.study import StudyEffect, StudyRow
-    from kvmark.spec.study import FigureSpec
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseSpan:
-    """A phase and its window since the run's origin."""
-
-    name: str
-    start_ns: int
-    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +32,6 @@ class SequenceAnswer:
     #: Quantile curves at the largest number of records.
     curves: tuple[Curve, ...]
     provenance: Provenance
-    #: Name of the published report next to whose figures ours are printed.
-    published_source: str
     #: Sentences on the duration and on cases that were cut short.
     remarks: tuple[str, ...] = ()
 
@@ -62,7 +45,7 @@ class RunAnswer:
     request: tuple[Fact, ...]
     summary: Summary
     verdict: Verdict
-    phases: tuple[PhaseSpan, ...]
+    phases: tuple[Segment, ...]
     #: Rows ``TOTAL`` of the run's intervals, columns as recorded.
     intervals: pl.DataFrame
     provenance: Provenance
@@ -86,35 +69,3 @@ class RunAnswer:
     objectives: tuple[str, ...] = ()
     #: Another tool's figures; none for kvmark's runs.
     imported: ImportedRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StudyAnswer:
-    """A study, complete or in progress."""
-
-    title: str
-    question: str
-    #: The factors that vary, in the study's order.
-    factors: tuple[str, ...]
-    rows: tuple[StudyRow, ...]
-    effects: tuple[StudyEffect, ...]
-    #: Sentences below the table.
-    notes: tuple[str, ...]
-    #: The unit of throughput, such as ``ops/s``.
-    unit: str
-    #: Repetitions of each case.
-    repetitions: int
-    #: The number of runs not made yet.
-    missing: int
-    provenance: Provenance
-    #: Name of the published report next to whose figures ours are printed.
-    published_source: str | None = None
-    #: Additional columns: see `StudySpec.columns`.
-    columns: tuple[str, ...] = ()
-    #: Whether disk reads of the servers have a column.
-    disk_reads: bool = False
-    figure: FigureSpec | None = None
-    #: None for a study without proxies.
-    proxies: ProxyCosts | None = None
-    #: Tables of front ends.
-    sections: tuple[Section, ...] = ()

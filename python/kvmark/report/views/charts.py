@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, TypeVar
 import altair as alt
 import polars as pl
 
-from kvmark.analysis.summary.faults import FaultSpan
-from kvmark.report.model.answers import PhaseSpan
+from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.report.model.page import Spec
 
 #: The suffix of the names of published series.
@@ -259,7 +258,7 @@ def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
     return points.add_params(pointed)
 
 
-def background(phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan]) -> list[alt.Chart]:
+def background(phases: Sequence[Segment], faults: Sequence[FaultSpan]) -> list[alt.Chart]:
     """The bands of phases, their names where there is room, and the starts and ends of faults."""
     layers: list[alt.Chart] = []
     if phases:

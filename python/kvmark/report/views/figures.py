@@ -7,14 +7,14 @@ from typing import Any, Final, Literal
 
 import polars as pl
 
-from kvmark.analysis.summary.faults import FaultSpan
+from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import Summary
-from kvmark.analysis.verdict.cases import SequenceRow
+from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow
 from kvmark.records import Run, RunLine, TimeName
 from kvmark.records.files import COORDINATOR, is_ours
 from kvmark.report.model import units
-from kvmark.report.model.answers import PhaseSpan, RunAnswer
+from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.page import Figure
 from kvmark.report.model.units import listed
 from kvmark.report.views import charts
@@ -52,9 +52,7 @@ def frame(rows: Iterable[tuple[object, ...]], schema: Mapping[str, Any]) -> pl.D
 
 
 def sequence_figure(
-    rows: Sequence[SequenceRow],
-    quantity: Literal["throughput", "runtime_ms"],
-    published_source: str,
+    rows: Sequence[SequenceRow], quantity: Literal["throughput", "runtime_ms"]
 ) -> Figure:
     """Throughput or runtime against the number of records, one panel per workload."""
     values: list[tuple[object, ...]] = []
@@ -76,7 +74,7 @@ def sequence_figure(
     if data["low"].is_not_null().any():
         bars = " Bars are 95 % confidence intervals, often smaller than their point."
     if data["series"].str.ends_with(PUBLISHED).any():
-        source = f" Diamonds on dashed lines: {published_source}."
+        source = f" Diamonds on dashed lines: {SEQUENCE_SOURCE}."
     caption = f"{caption}, both axes logarithmic.{bars}{source}"
     spec = charts.level_chart(data, axis, "records", "workload")
     return Figure(name, name.capitalize(), caption, data, spec)
@@ -123,7 +121,7 @@ def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
 
 
 def rate_figure(
-    intervals: pl.DataFrame, phases: Sequence[PhaseSpan], faults: Sequence[FaultSpan] = ()
+    intervals: pl.DataFrame, phases: Sequence[Segment], faults: Sequence[FaultSpan] = ()
 ) -> Figure:
     """Completed rate of each interval over the run's time."""
     data = _interval_frame(intervals, {"completed": "count"})
@@ -135,7 +133,7 @@ def rate_figure(
 
 def response_figure(
     intervals: pl.DataFrame,
-    phases: Sequence[PhaseSpan],
+    phases: Sequence[Segment],
     faults: Sequence[FaultSpan] = (),
     time: TimeName = "response",
 ) -> Figure:

@@ -11,17 +11,17 @@ import polars as pl
 
 from kvmark.analysis.compare.bounds import objective_sentences
 from kvmark.analysis.summary import chart_data
-from kvmark.analysis.summary.faults import fault_spans
+from kvmark.analysis.summary.faults import Segment, fault_spans
 from kvmark.analysis.summary.imported import Curve, imported_curves, imported_steps
 from kvmark.analysis.summary.metrics import merged_times, response_quantiles
 from kvmark.analysis.summary.run import quantile_curve, summarize, system_text
-from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow, sequence_rows
+from kvmark.analysis.verdict.cases import SequenceRow, sequence_rows
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.interrupts import check
 from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
 from kvmark.records.case import RunEnvironment
 from kvmark.report.model import units
-from kvmark.report.model.answers import PhaseSpan, RunAnswer, SequenceAnswer
+from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.tables import escape_markdown
 from kvmark.report.model.units import listed
@@ -29,7 +29,7 @@ from kvmark.report.views.sequence import repetitions
 from kvmark.report.views.text_charts import TIMELINE_MARGIN
 
 if TYPE_CHECKING:
-    from kvmark.analysis.study import StudyRow
+    from kvmark.analysis.study import StudyResults
 
 MOST_DRAWN: Final = 8
 """Most runs on a page that has figures for each run."""
@@ -87,7 +87,7 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
         request=plan_facts(manifest.plan),
         summary=summary,
         verdict=verdict,
-        phases=tuple(PhaseSpan(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
+        phases=tuple(Segment(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
         intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
         provenance=Provenance(
             facts=(*_facts(run), Fact("Seeds", _compact(manifest.plan.get("seeds", {})))),
@@ -234,7 +234,6 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
             },
             top=origin_facts(runs),
         ),
-        published_source=SEQUENCE_SOURCE,
     )
 
 
@@ -263,11 +262,12 @@ def _sequence_curves(rows: Sequence[SequenceRow]) -> Iterator[Curve]:
 
 
 def study_provenance(
-    study: str, definition: Mapping[str, Any], rows: Sequence[StudyRow], runs: Sequence[Run]
+    study: str, definition: Mapping[str, Any], results: StudyResults
 ) -> Provenance:
     """The first run as an example of all, and the runs of each case."""
+    runs = results.runs
     facts = [Fact("Study", study), Fact("Runs", units.whole(len(runs)))]
-    ids = {row.title: list(row.figures.runs) for row in rows if row.figures}
+    ids = {row.title: list(row.figures.runs) for row in results.rows if row.figures}
     documents: dict[str, object] = {"Study": dict(definition), "Runs of each case": ids}
     if not runs:
         return Provenance(tuple(facts), (), documents)

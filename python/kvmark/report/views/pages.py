@@ -44,15 +44,12 @@ _OF_TOOLS: Final = (
 
 def sequence_page(answer: SequenceAnswer) -> Page:
     """The YCSB sequence."""
-    rows, source = answer.rows, answer.published_source
+    rows = answer.rows
     if any(row.case.target_rate is not None for row in rows):
         # The throughput is the target: only its response time is of interest.
         drawn = [figures.target_figure(rows)]
     else:
-        drawn = [
-            figures.sequence_figure(rows, "throughput", source),
-            figures.sequence_figure(rows, "runtime_ms", source),
-        ]
+        drawn = [figures.sequence_figure(rows, name) for name in ("throughput", "runtime_ms")]
     if answer.curves:
         drawn.append(figures.quantile_figure(answer.curves, "At the largest number of records."))
     return Page(

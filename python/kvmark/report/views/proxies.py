@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from kvmark.analysis.path_costs import PathCost, ProxyCosts
+from kvmark.analysis.study import PathCost, ProxyCosts
 from kvmark.analysis.summary.run import QUANTILES
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table
@@ -60,10 +60,16 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
     return table.grid(_proxy_notes(proxies), frozenset({0, len(costs)}))
 
 
-def cost_sentences(proxies: ProxyCosts) -> list[str]:
+def cost_sentences(proxies: ProxyCosts) -> Iterator[str]:
     """The costs of each proxy in a sentence."""
-    costs = [(cost, cost.throughput_lost) for cost in proxies.costs]
-    return [_cost_sentence(cost, lost) for cost, lost in costs if lost is not None]
+    for cost in proxies.costs:
+        if cost.throughput_lost is not None:
+            levels = ", ".join(f"{name} {label}" for name, label in cost.levels.items())
+            path = f"Through {cost.through}" + (f" ({levels})" if levels else "")
+            median = ""
+            if cost.response_added["p50"] is not None:
+                median = f", and the median response time changes by {_added(cost, 'p50')} ms"
+            yield f"{path} {_loss(cost.throughput_lost)}{median}."
 
 
 def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
@@ -74,15 +80,6 @@ def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
     # Published figures have tenths.
     text = f"{added.value:.1f}" if published else units.estimate(added)
     return text.replace("-", "−") if added.value <= 0 else f"+{text}"
-
-
-def _cost_sentence(cost: PathCost, lost: Bounded) -> str:
-    levels = ", ".join(f"{name} {label}" for name, label in cost.levels.items())
-    path = f"Through {cost.through}" + (f" ({levels})" if levels else "")
-    median = ""
-    if cost.response_added["p50"] is not None:
-        median = f", and the median response time changes by {_added(cost, 'p50')} ms"
-    return f"{path} {_loss(lost)}{median}."
 
 
 def _loss(lost: Bounded) -> str:

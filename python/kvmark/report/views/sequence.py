@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Times
-from kvmark.analysis.verdict.cases import Extremes, SequenceRow, extremes
+from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, Extremes, SequenceRow, extremes
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.tables import Grid, Table, changes
 from kvmark.report.model.units import TimeUnit, counts_text, listed
 from kvmark.report.views import verdicts
 from kvmark.report.views.runs_list import verdict_cell
+
+if TYPE_CHECKING:
+    from kvmark.analysis.study import StudyRow
 
 _T = TypeVar("_T")
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99"}
@@ -30,8 +33,6 @@ _TOO_FEW: Final = f"{units.ABSENT} stands where fewer than ten operations lie be
 def sequence_sentence(answer: SequenceAnswer) -> str:
     """The fastest and the slowest case, and the number of cases by verdict."""
     rows = answer.rows
-    if not rows:
-        return "Nothing was measured."
     ends = ends_sentence(
         extremes(rows, lambda row: row.figures.throughput, lambda row: row.figures.verdict),
         lambda row: row.case.title,
@@ -62,7 +63,7 @@ def sequence_grid(answer: SequenceAnswer) -> Grid:
     table.word("verdict", lambda row: verdict_cell(row.figures.verdict.judgement))
     if any(row.published is not None for row in rows):
         for heading, name in (("ms", "runtime_ms"), ("ops/s", "throughput")):
-            table.number(heading, partial(_published, name), "published", "muted")
+            table.number(heading, partial(published_cell, name), "published", "muted")
     starts = changes([row.case.workload for row in rows])
     return table.grid(_sequence_notes(answer), starts)
 
@@ -72,8 +73,10 @@ def _target(row: SequenceRow) -> str:
     return "max" if rate is None else units.significant(rate)
 
 
-def _published(name: str, row: SequenceRow) -> str:
-    return units.significant(getattr(row.published, name, None))
+def published_cell(name: str, row: SequenceRow | StudyRow) -> str:
+    """A published figure of a case; a dash where the report has none."""
+    figure = getattr(row.published, name, None)
+    return figure if isinstance(figure, str) else units.significant(figure)
 
 
 def add_times(
@@ -135,7 +138,7 @@ def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
         yield _TOO_FEW
     if any(row.published for row in rows):
         yield (
-            f"Published: {answer.published_source}. "
+            f"Published: {SEQUENCE_SOURCE}. "
             "Another machine and another client: for orientation, not a comparison."
         )
 

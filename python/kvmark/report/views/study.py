@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import polars as pl
 from rich.text import Text
 
-from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyRow
+from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyResults, StudyRow
 from kvmark.analysis.verdict.cases import extremes
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Case
 from kvmark.records.store import Judgement
 from kvmark.report.model import units
-from kvmark.report.model.answers import StudyAnswer
-from kvmark.report.model.page import Caveat, Fact, Figure, Page, Section
+from kvmark.report.model.page import Caveat, Fact, Figure, Page, Provenance, Section
 from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
 from kvmark.report.views import charts
@@ -30,6 +29,7 @@ from kvmark.report.views.sequence import (
     NO_ERROR,
     SUCCESSFUL,
     ends_sentence,
+    published_cell,
     time_ns,
 )
 from kvmark.report.views.verdicts import caveat_texts, caveats, counts_sentence, verdict_counts
@@ -57,99 +57,99 @@ _Place = tuple[float | str | None, str]
 """The level on the horizontal axis and the panel."""
 
 
-def study_text(answer: StudyAnswer, width: int) -> Text:
+def study_text(results: StudyResults, width: int) -> Text:
     """The study for a terminal: question, tables, answer, then every verdict reason."""
     return stacked(
         width,
-        answer.question,
-        *_case_grids(answer),
-        *_effect_grids(answer),
-        _study_sentence(answer),
-        *caveat_texts(_study_caveats(answer), width),
+        " ".join(results.spec.question.split()),
+        *_case_grids(results),
+        *_effect_grids(results),
+        _study_sentence(results),
+        *caveat_texts(_study_caveats(results), width),
     )
 
 
-def study_page(answer: StudyAnswer) -> Page:
-    """The study as a page."""
+def study_page(results: StudyResults, provenance: Provenance, sections: Iterable[Section]) -> Page:
+    """The study as a page; `sections` are tables of front ends."""
     by_case = tuple(
-        effects_by_case_grid(effect) for effect in answer.effects if len(effect.by_case) > 1
+        effects_by_case_grid(effect) for effect in results.effects if len(effect.by_case) > 1
     )
     parts = [
-        Section("every-case", "Every case", grids=_case_grids(answer)),
-        Section("effects", "Effects", grids=_effect_grids(answer)),
-        Section("figures", "Figures", figures=tuple(_study_figures(answer))),
-        *answer.sections,
+        Section("every-case", "Every case", grids=_case_grids(results)),
+        Section("effects", "Effects", grids=_effect_grids(results)),
+        Section("figures", "Figures", figures=tuple(_study_figures(results))),
+        *sections,
         Section("effects-by-case", "Effects, case by case", grids=by_case),
     ]
-    levels = {
-        name: ", ".join(dict.fromkeys(row.levels[name] for row in answer.rows))
-        for name in answer.factors
-    }
+    levels = [
+        Fact(name, ", ".join(dict.fromkeys(row.levels[name] for row in results.rows)))
+        for name in results.factors
+    ]
     return Page(
-        title=answer.title,
-        question=answer.question,
+        title=f"Study {results.spec.name}",
+        question=" ".join(results.spec.question.split()),
         facts=(
-            *(Fact(name, labels) for name, labels in levels.items()),
-            Fact("Cases", units.whole(len(answer.rows))),
-            Fact("Repetitions", units.whole(answer.repetitions)),
+            *levels,
+            Fact("Cases", units.whole(len(results.rows))),
+            Fact("Repetitions", units.whole(results.repetitions)),
         ),
-        answer=_study_sentence(answer),
-        counts=verdict_counts(row.figures.verdict for row in answer.rows if row.figures),
-        caveats=_study_caveats(answer),
+        answer=_study_sentence(results),
+        counts=verdict_counts(row.figures.verdict for row in results.rows if row.figures),
+        caveats=_study_caveats(results),
         parts=tuple(part for part in parts if part.grids or part.figures),
-        sources=(answer.provenance,),
+        sources=(provenance,),
     )
 
 
-def case_titles(answer: StudyAnswer) -> Callable[[StudyRow], str]:
+def case_titles(results: StudyResults) -> Callable[[StudyRow], str]:
     """The title of a case within its study: the levels in which cases differ."""
-    levels = {name: {row.levels[name] for row in answer.rows} for name in answer.factors}
-    varied = [name for name, labels in levels.items() if len(labels) > 1] or answer.factors
+    levels = {name: {row.levels[name] for row in results.rows} for name in results.factors}
+    varied = [name for name, labels in levels.items() if len(labels) > 1] or results.factors
     return lambda row: Case.of_levels({name: row.levels[name] for name in varied}).title
 
 
-def _case_grids(answer: StudyAnswer) -> tuple[Grid, ...]:
-    grids = [study_grid(answer)]
-    if answer.proxies is not None and answer.proxies.costs:
-        grids.append(proxies_grid(answer.factors, answer.proxies))
-    if any(row.failures for row in answer.rows):
-        grids.append(failures_grid(answer))
+def _case_grids(results: StudyResults) -> tuple[Grid, ...]:
+    grids = [study_grid(results)]
+    if results.proxies is not None and results.proxies.costs:
+        grids.append(proxies_grid(results.factors, results.proxies))
+    if any(row.failures for row in results.rows):
+        grids.append(failures_grid(results))
     return tuple(grids)
 
 
-def _effect_grids(answer: StudyAnswer) -> tuple[Grid, ...]:
-    present = any(effect.by_case or effect.imprecise or effect.cold for effect in answer.effects)
-    return (effects_grid(answer),) if present else ()
+def _effect_grids(results: StudyResults) -> tuple[Grid, ...]:
+    present = any(effect.by_case or effect.imprecise or effect.cold for effect in results.effects)
+    return (effects_grid(results),) if present else ()
 
 
-def _study_caveats(answer: StudyAnswer) -> tuple[Caveat, ...]:
-    title = case_titles(answer)
+def _study_caveats(results: StudyResults) -> tuple[Caveat, ...]:
+    title = case_titles(results)
     return caveats(
-        [(title(row), row.figures.verdict, row.levels) for row in answer.rows if row.figures],
+        [(title(row), row.figures.verdict, row.levels) for row in results.rows if row.figures],
         "cases",
     )
 
 
-def _study_sentence(answer: StudyAnswer) -> str:
+def _study_sentence(results: StudyResults) -> str:
     """The fastest and the slowest case, the effects, and the number of cases by verdict."""
-    sentences = [] if answer.proxies is None else cost_sentences(answer.proxies)
+    sentences = [] if results.proxies is None else [*cost_sentences(results.proxies)]
 
     def speed(row: StudyRow) -> str:
-        return f"{units.estimate(row.throughput)} {answer.unit}"
+        return f"{units.estimate(row.throughput)} {results.unit}"
 
     # A case with a failed run is neither the first nor the last.
-    placed = [row for row in answer.rows if row.figures is not None and not row.failures]
+    placed = [row for row in results.rows if row.figures is not None and not row.failures]
     ends = extremes(placed, lambda row: row.throughput, _verdict)
-    sentences.append(ends_sentence(ends, case_titles(answer), speed))
-    sentences += _effect_sentences(answer)
-    counts = verdict_counts(row.figures.verdict for row in answer.rows if row.figures)
+    sentences.append(ends_sentence(ends, case_titles(results), speed))
+    sentences += _effect_sentences(results)
+    counts = verdict_counts(row.figures.verdict for row in results.rows if row.figures)
     if any(counts.values()):
         sentences.append(counts_sentence(counts, "case"))
-    if without := sum(row.figures is None for row in answer.rows):
+    if without := sum(row.figures is None for row in results.rows):
         cases = "One case" if without == 1 else f"{units.whole(without)} cases"
         sentences.append(f"{cases} measured nothing.")
-    if answer.missing:
-        sentences.append(f"{answer.missing} runs are still to be made: continue with --resume.")
+    if results.missing:
+        sentences.append(f"{results.missing} runs are still to be made: continue with --resume.")
     return " ".join(filter(None, sentences))
 
 
@@ -157,14 +157,14 @@ def _verdict(row: StudyRow) -> Verdict:
     return row.figures.verdict if row.figures else Verdict.of(())
 
 
-def _effect_sentences(answer: StudyAnswer) -> Iterator[str]:
+def _effect_sentences(results: StudyResults) -> Iterator[str]:
     """The significant effects between VALID cases, and the number of others."""
     valid = {
-        frozenset(row.levels.items()) for row in answer.rows
+        frozenset(row.levels.items()) for row in results.rows
         if row.figures is not None and row.figures.verdict.judgement is Judgement.VALID
     }  # fmt: skip
     others = 0
-    for effect in answer.effects:
+    for effect in results.effects:
         sides = (effect.asked.before, effect.asked.after)
         cases = {frozenset({**pair.levels, **s}.items()) for pair in effect.by_case for s in sides}
         if not _is_significant(effect) or not cases <= valid:
@@ -188,38 +188,38 @@ def _is_significant(effect: StudyEffect) -> bool:
     return change.low > 0 or change.high < 0
 
 
-def _study_figures(answer: StudyAnswer) -> Iterator[Figure]:
+def _study_figures(results: StudyResults) -> Iterator[Figure]:
     """Throughput and response times across a factor, as the study defines them."""
-    layout = answer.figure
-    if layout is None or layout.across not in answer.factors:
+    layout = results.spec.figure
+    if layout is None or layout.across not in results.factors:
         return
-    names = {"throughput": ("throughput", "Throughput", answer.unit)}
+    names = {"throughput": ("throughput", "Throughput", results.unit)}
     for time in layout.times:
         name = "response" if time == "p99" else f"response-{time}"
         heading = "p99.9" if time == "p999" else time
         title = _TITLES.get(time, f"Response time at {heading}")
         names[time] = (name, title, f"response time {heading}, ms")
     for quantity, (name, title, axis) in names.items():
-        data = _frame(answer, layout, quantity)
+        data = _frame(results, layout, quantity)
         if data.is_empty():
             continue
         bars = " Bars are 95 % confidence intervals." if data["low"].is_not_null().any() else ""
         has_published = data["series"].str.ends_with(_ONE_PUBLISHED).any()
-        source = f" Series named published: {answer.published_source}." if has_published else ""
+        source = f" Series named published: {results.published_source}." if has_published else ""
         caption = f"{axis[:1].upper()}{axis[1:]}, logarithmic.{bars}{source}"
         spec = charts.level_chart(data, axis, layout.across)
         yield Figure(name, f"{title} across {layout.across}", caption, data, spec)
 
 
-def _frame(answer: StudyAnswer, layout: FigureSpec, quantity: str) -> pl.DataFrame:
-    numeric = all(_number(row.levels[layout.across]) is not None for row in answer.rows)
+def _frame(results: StudyResults, layout: FigureSpec, quantity: str) -> pl.DataFrame:
+    numeric = all(_number(row.levels[layout.across]) is not None for row in results.rows)
     schema = {layout.across: float if numeric else str, "panel": str, **BOUNDED_SCHEMA}
     rows: list[tuple[object, ...]] = []
     published: list[tuple[_Place, str, float]] = []
-    for row in answer.rows:
+    for row in results.rows:
         level = row.levels[layout.across]
-        place = (_number(level) if numeric else level, _varied_levels(row, layout.panels, answer))
-        series = _varied_levels(row, layout.series, answer) or "measured"
+        place = (_number(level) if numeric else level, _varied_levels(row, layout.panels, results))
+        series = _varied_levels(row, layout.series, results) or "measured"
         if row.figures is not None and (measured := _values(row, quantity)) and measured[0]:
             rows.append((*place, series, *measured, len(row.figures.runs)))
         name = quantity if quantity == "throughput" else f"{quantity}_ms"
@@ -252,11 +252,11 @@ def _values(row: StudyRow, quantity: str) -> tuple[float | None, ...]:
     return tuple(None if end is None else end / scale for end in ends)
 
 
-def _varied_levels(row: StudyRow, factors: Sequence[str], answer: StudyAnswer) -> str:
+def _varied_levels(row: StudyRow, factors: Sequence[str], results: StudyResults) -> str:
     """The levels of these factors that differ between cases."""
     texts = []
     for name in factors:
-        if name in answer.factors and len({each.levels[name] for each in answer.rows}) > 1:
+        if name in results.factors and len({each.levels[name] for each in results.rows}) > 1:
             level = row.levels[name]
             is_clear = _number(level) is None and level not in ("yes", "no")
             texts.append(level if is_clear else f"{name.replace('_', ' ')} {level}")
@@ -272,51 +272,45 @@ def _number(label: str) -> float | None:
     return number if number > 0 else None
 
 
-def study_grid(answer: StudyAnswer) -> Grid:
+def study_grid(results: StudyResults) -> Grid:
     """Every case: levels, throughput, response times, errors, verdict, published figures."""
-    rows, times = answer.rows, _times(answer)
+    rows, times = results.rows, _times(results)
     unit = units.time_unit(_time_ns(row, name) for row in rows for name in times)
-    table = Table(answer.title, rows)
-    for name in answer.factors:
+    table = Table(f"Study {results.spec.name}", rows)
+    for name in results.factors:
         is_numeric = all(row.levels[name].replace(".", "", 1).isdecimal() for row in rows)
         table.key(name, partial(_level, name), number=is_numeric)
-    table.number(answer.unit, lambda row: row.throughput, "measured", "strong")
+    table.number(results.unit, lambda row: row.throughput, "measured", "strong")
     if len({_runs(row) for row in rows}) > 1:
         table.number("n", _runs, "measured")
-    if "operations" in answer.columns:
+    if "operations" in results.spec.columns:
         table.number("operations", lambda row: _mean(row, row.completed), "measured")
-    if "seconds" in answer.columns:
+    if "seconds" in results.spec.columns:
         table.number("s", _seconds, "measured")
     table.numbers(
         {name: name for name in times},
         lambda name, row: units.duration(_time_ns(row, name), unit),
         f"response time, {unit.name}",
     )
-    if answer.disk_reads:
+    if results.spec.disk_reads:
         table.number("disk, kB/op", lambda row: row.disk_bytes and row.disk_bytes / _BYTES_PER_KB)
     if any(row.retries for row in rows):
         table.number("retries", lambda row: _mean(row, row.retries))
     table.number("errors", lambda row: _mean(row, sum(row.errors.values())))
     table.word("verdict", _verdict_cell)
     if any(row.published is not None and row.published.table for row in rows):
-        table.word("table", partial(_published, "table"), "published", "muted")
-    for name, heading in {"throughput": answer.unit, **_PUBLISHED}.items():
+        table.word("table", partial(published_cell, "table"), "published", "muted")
+    for name, heading in {"throughput": results.unit, **_PUBLISHED}.items():
         if any(getattr(row.published, name, None) is not None for row in rows):
-            table.number(heading, partial(_published, name), "published", "muted")
-    return table.grid(_study_notes(answer), _section_starts(answer))
+            table.number(heading, partial(published_cell, name), "published", "muted")
+    return table.grid(_study_notes(results), _section_starts(results))
 
 
 def _level(name: str, row: StudyRow | EffectOfCase) -> str:
     return row.levels[name]
 
 
-def _published(name: str, row: StudyRow) -> str:
-    """A published figure of a case; a dash where the report has none."""
-    figure = getattr(row.published, name, None)
-    return figure if isinstance(figure, str) else units.significant(figure)
-
-
-def effects_grid(answer: StudyAnswer) -> Grid:
+def effects_grid(results: StudyResults) -> Grid:
     """The change from level to level, next to the published change."""
 
     def change(effect: StudyEffect) -> str:
@@ -327,16 +321,16 @@ def effects_grid(answer: StudyAnswer) -> Grid:
             return f"{' to '.join(map(_percent, effect.extremes))} by case"
         return units.interval(effect.change, _percent)
 
-    table = Table("Effects over all cases", answer.effects)
+    table = Table("Effects over all cases", results.effects)
     table.key("effect", lambda effect: effect.asked.title)
     table.word("of", lambda effect: effect.asked.of.replace("_", " "))
     table.number("change, %", change, "measured", "strong")
     table.number("95 % interval", interval, "measured")
     table.number("cases", lambda effect: len(effect.by_case), "measured")
-    if any(effect.published for effect in answer.effects):
+    if any(effect.published for effect in results.effects):
         table.number("change, %", lambda effect: _signed(effect.published), "published", "muted")
         table.number("cases", lambda effect: effect.published_cases, "published", "muted")
-    return table.grid((_EFFECTS_NOTE, *_exclusion_notes(answer.effects)))
+    return table.grid((_EFFECTS_NOTE, *_exclusion_notes(results.effects)))
 
 
 def effects_by_case_grid(effect: StudyEffect) -> Grid:
@@ -349,11 +343,11 @@ def effects_by_case_grid(effect: StudyEffect) -> Grid:
     return table.grid()
 
 
-def failures_grid(answer: StudyAnswer) -> Grid:
+def failures_grid(results: StudyResults) -> Grid:
     """The reasons why cases failed."""
     reasons: dict[str, list[str]] = {}
-    title = case_titles(answer)
-    for row in answer.rows:
+    title = case_titles(results)
+    for row in results.rows:
         for reason in dict.fromkeys(row.failures):
             reasons.setdefault(reason, []).append(title(row))
     table = Table("Cases that came to no end", reasons.items())
@@ -415,8 +409,8 @@ def _runs(row: StudyRow) -> int:
     return 0 if row.figures is None else len(row.figures.runs)
 
 
-def _times(answer: StudyAnswer) -> list[str]:
-    return [name for name in _TIMES if name not in _OPTIONAL_TIMES or name in answer.columns]
+def _times(results: StudyResults) -> list[str]:
+    return [name for name in _TIMES if name not in _OPTIONAL_TIMES or name in results.spec.columns]
 
 
 def _mean(row: StudyRow, count: int | None) -> float | None:
@@ -435,19 +429,19 @@ def _time_ns(row: StudyRow, name: str) -> int | None:
     return None if ns is None else round(ns)
 
 
-def _section_starts(answer: StudyAnswer) -> frozenset[int]:
+def _section_starts(results: StudyResults) -> frozenset[int]:
     """The rows at which a level other than the last factor's changes, unless sections are short."""
-    starts = changes([tuple(map(row.levels.get, answer.factors[:-1])) for row in answer.rows])
-    is_long = len(answer.rows) >= _LEAST_SECTION * len(starts)
+    starts = changes([tuple(map(row.levels.get, results.factors[:-1])) for row in results.rows])
+    is_long = len(results.rows) >= _LEAST_SECTION * len(starts)
     return starts if is_long else frozenset([0])
 
 
-def _study_notes(answer: StudyAnswer) -> Iterator[str]:
-    rows = answer.rows
-    if answer.repetitions > 1:
+def _study_notes(results: StudyResults) -> Iterator[str]:
+    rows = results.rows
+    if results.repetitions > 1:
         once = any(_runs(row) == 1 for row in rows)
         single = ", of a case with one run over its intervals" if once else ""
-        mean = f"{ERROR} of the mean over n = {answer.repetitions} runs{single}."
+        mean = f"{ERROR} of the mean over n = {results.repetitions} runs{single}."
         yield f"{mean} Counts are those of one run, on average."
         yield CASE_VERDICT
     elif any(row.throughput is not None and row.throughput.error for row in rows):
@@ -455,9 +449,9 @@ def _study_notes(answer: StudyAnswer) -> Iterator[str]:
     else:
         yield NO_ERROR
     yield SUCCESSFUL
-    if any(_time_ns(row, name) is None for row in rows for name in _times(answer)):
+    if any(_time_ns(row, name) is None for row in rows for name in _times(results)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
-    if answer.disk_reads and any(row.disk_bytes is not None for row in rows):
+    if results.spec.disk_reads and any(row.disk_bytes is not None for row in rows):
         yield (
             "Disk: what all nodes together read from their disks, for an operation; what the page"
             " cache held is not read."
@@ -466,9 +460,9 @@ def _study_notes(answer: StudyAnswer) -> Iterator[str]:
         yield (
             "Retries: attempts beyond an operation's first; a response time begins with the first."
         )
-    if answer.published_source and any(row.published for row in rows):
+    if results.published_source and any(row.published for row in rows):
         yield (
-            f"Published: {answer.published_source}. "
+            f"Published: {results.published_source}. "
             "Other machines and another client: for orientation, not a comparison."
         )
-    yield from answer.notes
+    yield from results.notes

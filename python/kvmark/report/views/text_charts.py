@@ -55,15 +55,16 @@ def timeline_lines(timeline: Timeline, width: int) -> list[Text]:
         " is the highest of a block's intervals."
     )
     lines = [Text("Timeline", "bold"), *sentence_lines(note, width, "dim"), Text()]
-    lines += _band("ops/s", timeline.succeeded_per_s, units.significant)
-    lines += _band("p99", timeline.response_ns_p99, units.with_unit)
-    if any(timeline.failed_per_s):
-        lines += _band("failed/s", timeline.failed_per_s, units.significant)
-    cells = len(timeline.succeeded_per_s)
+    cells = timeline.cells
+    lines += _band("ops/s", cells.succeeded_per_s, units.significant)
+    lines += _band("p99", cells.response_ns_p99, units.with_unit)
+    if any(cells.failed_per_s):
+        lines += _band("failed/s", cells.failed_per_s, units.significant)
+    count = len(cells.succeeded_per_s)
     length = units.with_unit(timeline.length_ns)
-    axis = f"0{length:>{max(cells, len(length) + 2)}}"
+    axis = f"0{length:>{max(count, len(length) + 2)}}"
     lines.append(Text(" " * (TIMELINE_MARGIN - 1) + axis, "dim"))
-    return [*lines, *_fault_lines(timeline.faults, cells)] if timeline.faults else lines
+    return [*lines, *_fault_lines(timeline.faults, count)] if timeline.faults else lines
 
 
 class _Column:
