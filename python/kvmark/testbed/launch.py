@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,13 +105,11 @@ def find_server(program: str, package: str) -> str:
     Raises:
         UsageError: it is missing.
     """
-    path = shutil.which(program)
-    if path is None:
-        raise UsageError(
-            f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
-            " another program with --server"
-        )
-    return path
+    return process.find_program(
+        program,
+        f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
+        " another program with --server",
+    )
 
 
 def check_memory(servers: int, each_bytes: int, advice: str) -> None:
@@ -376,9 +373,8 @@ def _make_certificates(testbed: Testbed) -> Certificates:
 
 
 def _openssl(*arguments: str | Path) -> None:
-    program = shutil.which("openssl")
-    if program is None:
-        raise UsageError("openssl is missing: install it with `sudo apt-get install openssl`")
+    missing = "openssl is missing: install it with `sudo apt-get install openssl`"
+    program = process.find_program("openssl", missing)
     finished = process.run_captured([program, *arguments])
     if finished.returncode != 0:
         lines = finished.stderr.strip().splitlines() or ["it printed nothing"]
