@@ -25,9 +25,6 @@ from kvmark.run.worker import IDLE
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 
-Progress = Callable[[Mapping[str, Any]], object]
-"""Takes the engine's progress, about once an interval."""
-
 _COMMAND: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
 """With -P, Python doesn't import from the current folder."""
 _POLL_S: Final = 0.2
@@ -44,7 +41,8 @@ _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 class Caller:
     """The callbacks and options of the code that wants a plan executed."""
 
-    progress: Progress
+    progress: Callable[[Mapping[str, Any]], object]
+    """Takes the engine's progress, about once an interval."""
     may_begin: Callable[[str], bool | int] | None = None
     """Called before each phase: whether it may begin, or its start as wall time in nanoseconds."""
     may_go_on: Callable[[], bool] = lambda: True

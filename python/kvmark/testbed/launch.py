@@ -225,7 +225,6 @@ def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
         _check_ports(testbed, gone)
         system.check_again(testbed, tell)
         tell(f"Starting {testbed.name} again: {', '.join(node.name for node in gone)}")
-        started: list[process.Identity | None] = []
         try:
             if testbed.network is not None and len(gone) == len(testbed.nodes):
                 networks.rebuild_network(testbed.network)
@@ -233,14 +232,14 @@ def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
             testbed = _with_groups(testbed, gone)
             for node in gone:
                 testbed = start_node(testbed, node.name)
-                started.append(testbed.node(node.name).process)
             for node in testbed.nodes:
                 system.wait_for_node(testbed, node, RETURNS_WITHIN_S)
         except BaseException:
             if len(gone) == len(testbed.nodes):
                 stop_servers(testbed)
             else:
-                process.stop(filter(None, started))
+                # Those that weren't started again have ended.
+                process.stop(filter(None, (testbed.node(node.name).process for node in gone)))
             raise
         return testbed
 

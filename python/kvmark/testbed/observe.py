@@ -44,19 +44,17 @@ def process_row(process: psutil.Process, node: str) -> dict[str, Any]:
     """
     with process.oneshot():
         times, memory = process.cpu_times(), process.memory_info()
-    try:
+    disk = None
+    with suppress(psutil.AccessDenied, NotImplementedError):
         disk = process.io_counters()
-        disk_bytes = (disk.read_bytes, disk.write_bytes)
-    except (psutil.AccessDenied, NotImplementedError):
-        disk_bytes = None
     return {
         "at_wall_ns": time.time_ns(),
         "node": node,
         "cpu_user_s": times.user,
         "cpu_system_s": times.system,
         "resident_bytes": memory.rss,
-        "disk_read_bytes": disk_bytes and disk_bytes[0],
-        "disk_written_bytes": disk_bytes and disk_bytes[1],
+        "disk_read_bytes": disk and disk.read_bytes,
+        "disk_written_bytes": disk and disk.write_bytes,
     }
 
 

@@ -22,6 +22,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -159,24 +160,12 @@ def kill(process: Identity) -> bool:
     return True
 
 
-def pause(process: Identity) -> bool:
-    """Pauses (SIGSTOP) a process; False when it had ended."""
-    return _signal(process, signal.SIGSTOP)
-
-
-def resume(process: Identity) -> bool:
-    """Resumes (SIGCONT) a paused process; False when it had ended."""
-    return _signal(process, signal.SIGCONT)
-
-
 def tail(log: Path) -> str:
     """The end of a log; empty without one."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _MOST_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _MOST_BYTES))
+        return file.read().decode(errors="replace")
+    return ""
 
 
 def _signal(process: Identity, number: signal.Signals) -> bool:
@@ -184,6 +173,12 @@ def _signal(process: Identity, number: signal.Signals) -> bool:
         if handle is not None:
             _send(process, handle, number)
         return handle is not None
+
+
+pause = partial(_signal, number=signal.SIGSTOP)
+"""Pauses a process; False when it had ended."""
+resume = partial(_signal, number=signal.SIGCONT)
+"""Resumes a paused process; False when it had ended."""
 
 
 def _kill(process: Identity, handle: int) -> None:

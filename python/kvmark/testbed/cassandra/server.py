@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -173,14 +174,12 @@ def refusal(log: Path) -> str | None:
 
 def _lines(log: Path) -> list[tuple[int, str]]:
     """The lines of a log with their numbers; only the end of a very long log."""
-    try:
-        with log.open("rb") as file:
-            skipped = max(0, log.stat().st_size - _MOST_LOG_BYTES)
-            before = file.read(skipped).count(b"\n")
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return []
-    return list(enumerate(text.splitlines(), before + 1))
+    with suppress(OSError), log.open("rb") as file:
+        skipped = max(0, log.stat().st_size - _MOST_LOG_BYTES)
+        before = file.read(skipped).count(b"\n")
+        text = file.read().decode(errors="replace")
+        return list(enumerate(text.splitlines(), before + 1))
+    return []
 
 
 def look_at(

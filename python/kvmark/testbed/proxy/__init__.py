@@ -352,7 +352,12 @@ def find_proxy(kind: Kind, build: Build, tell: Tell) -> Program:
         SystemUnderTestError: it can't be built.
     """
     if kind == "haproxy":
-        return _haproxy()
+        missing = "haproxy is missing: install it with `sudo apt-get install haproxy`"
+        # Debian's folder is only in root's search path.
+        folders = f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/usr/local/sbin"
+        path = find_program("haproxy", missing, folders)
+        version = _VERSION.search(run_captured([path, "-v"]).stdout)
+        return Program(path, version[1] if version else "")
     program = built_path(kind, build)
     if not program.exists():
         _build(kind, build, tell)
@@ -367,15 +372,6 @@ def built_path(kind: Kind, build: Build = "release") -> Path:
 def _folder(kind: Kind) -> Path:
     """The folder where a program is built."""
     return cache_folder() / f"{kind}-{_RECIPES[kind].version}"
-
-
-def _haproxy() -> Program:
-    missing = "haproxy is missing: install it with `sudo apt-get install haproxy`"
-    # Debian's folder is only in root's search path.
-    folders = f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/usr/local/sbin"
-    path = find_program("haproxy", missing, folders)
-    version = _VERSION.search(run_captured([path, "-v"]).stdout)
-    return Program(path, version[1] if version else "")
 
 
 def _build(kind: Kind, build: Build, tell: Tell) -> None:
