@@ -17,9 +17,14 @@ import typer
 from known_documents import PUBLISHED, checked
 from kvmark.cli import main, output
 from kvmark.cli.documents import documents, json_schema
-from kvmark.cli.panels import HEADINGS, panels
 from kvmark.cli.program import program
-from kvmark.cli.registry import COMMANDS, CompleteGroup, function_of
+from kvmark.cli.registry import (
+    COMMANDS,
+    OPTION_HEADINGS,
+    CompleteGroup,
+    function_of,
+    options_by_heading,
+)
 from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
@@ -183,16 +188,16 @@ def options_of(name: str) -> list[Any]:
 @pytest.mark.parametrize("name", ["run", "ycsb", "study", "up", "compare"])
 def test_every_option_has_one_heading(name: str) -> None:
     options = options_of(name)
-    listed = [one for _, found in panels(options) for one in found]
+    listed = [one for _, found in options_by_heading(options) for one in found]
     assert sorted(map(id, listed)) == sorted(map(id, options))
 
 
 def test_run_begins_with_the_ten_everyday_options() -> None:
-    shown = panels(options_of("run"))
+    shown = options_by_heading(options_of("run"))
     heading, first = next(shown)
     assert heading == "Everyday options"
-    assert tuple(one.opts[0].lstrip("-") for one in first) == HEADINGS["Everyday options"]
-    assert [heading for heading, _ in shown] == list(HEADINGS)[1:]
+    assert [one.opts[0].lstrip("-") for one in first] == OPTION_HEADINGS["Everyday options"]
+    assert [heading for heading, _ in shown] == list(OPTION_HEADINGS)[1:]
 
 
 SCHEMA = json_schema()

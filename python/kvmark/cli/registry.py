@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from kvmark.cli.options import expand_options
-from kvmark.cli.panels import panels
 from kvmark.errors import SpecError
 from kvmark.frontends import front_ends
 from kvmark.interrupts import at_once
@@ -32,6 +31,10 @@ class CommandEntry(NamedTuple):
 
 
 _LIST: Final = tomllib.loads((files(__package__) / "command_list.toml").read_text("utf-8"))
+OPTION_HEADINGS: Final[Mapping[str, Sequence[str]]] = _LIST["options"]
+"""The headings below which `--help` lists options, and the options' long names."""
+_MANY_OPTIONS: Final = 16
+"""A command with fewer options has one heading."""
 _OF_FRONT_ENDS: Final = {
     one.command: {"module": one.module, "purpose": one.purpose} for one in front_ends()
 }
@@ -81,7 +84,7 @@ class StrictCommand(TyperCommand):
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
-        for heading, found in panels(options):
+        for heading, found in options_by_heading(options):
             with formatter.section(heading):
                 formatter.write_dl([rows[id(one)] for one in found])
 
@@ -158,3 +161,18 @@ def function_of(name: str) -> Any:
     module = import_module(entry.module, "kvmark.cli.commands")
     function = getattr(module, entry.function)
     return getattr(module, "WITH_OPTIONS", {}).get(name, expand_options)(function)
+
+
+def options_by_heading(options: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Headings and their options, in the order of the help."""
+    if len(options) < _MANY_OPTIONS:
+        yield "Options", list(options)
+        return
+    named = {name.lstrip("-"): option for option in options for name in option.opts}
+    placed = {id(named[one]) for names in OPTION_HEADINGS.values() for one in names if one in named}
+    for heading, names in OPTION_HEADINGS.items():
+        others = [option for option in options if id(option) not in placed]
+        if heading == "Output" and others:
+            yield "Options of this command", others
+        if found := [named[name] for name in names if name in named]:
+            yield heading, found

@@ -108,10 +108,9 @@ class Agent:
 
     def lacks_tape(self, name: str, size_bytes: int) -> bool:
         """Whether a tape has to be sent to this machine."""
-        try:
+        with suppress(OSError):
             return _local_tape(name).stat().st_size != size_bytes
-        except OSError:
-            return True
+        return True
 
     def take_piece(self, name: str, offset: int, data: bytes, size_bytes: int) -> None:
         """Writes the next piece of a tape, which gets its name when it has all its bytes.

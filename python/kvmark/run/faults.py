@@ -105,8 +105,8 @@ class Faults:
             if end_ns is not None and end_ns > fault.at_ns:
                 yield end_ns, False, fault
 
-    def _follow(self) -> None:
-        """Reads the run's instants and the end of its measurement from new lines of its log."""
+    def _measurement_is_over(self) -> bool:
+        """Reads the run's instants from new lines of its log, and the end of its measurement."""
         for event in self._log.objects():
             match event:
                 case {"kind": "opened"}:
@@ -115,12 +115,13 @@ class Faults:
                     self._measure_wall_ns = self._origin_wall_ns + int(event["at_ns"])
                 case {"kind": "phase_ended", "name": "measure"} | {"kind": "interrupted"}:
                     self._has_ended = True
+        return self._has_ended
 
     def _wait_for_measurement(self) -> bool:
         """Waits until the run measures; False if it ended before."""
-        self._follow()
+        self._measurement_is_over()
         while not self._measure_wall_ns and not self._over.wait(_START_POLL_S):
-            self._follow()
+            self._measurement_is_over()
         return self._measure_wall_ns > 0
 
     def _wait_until(self, at_ns: int) -> bool:
@@ -132,10 +133,6 @@ class Faults:
             if self._over.wait(min(left_s, _END_POLL_S)) or self._measurement_is_over():
                 return False
         return not (self._over.is_set() or self._measurement_is_over())
-
-    def _measurement_is_over(self) -> bool:
-        self._follow()
-        return self._has_ended
 
     def _begin(self, fault: FaultSpec) -> None:
         self._guard.note(fault, acts=True)

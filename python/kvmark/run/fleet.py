@@ -144,9 +144,9 @@ class RayFleet:
         used = machines_used(plan, self.machines or len(nodes))
         here = str(self.ray.util.get_node_ip_address())
         check_reachable(plan, [address for address, _ in nodes], here)
-        crew = self._placed(nodes[:used], plan)
-        crew.all_cores, crew.password = caller.all_cores, caller.password
         try:
+            crew = self._placed(nodes[:used], plan)
+            crew.all_cores, crew.password = caller.all_cores, caller.password
             with interrupts.patient() as crew.interrupts:
                 answer = conduct(plan, crew, folder, caller)
         except BaseException:
@@ -195,11 +195,7 @@ class RayFleet:
                 return self._crew
         self.dismiss()
         self._crew = _Crew(self.ray, nodes)
-        try:
-            self._crew.place(plan)
-        except BaseException:
-            self.dismiss()
-            raise
+        self._crew.place(plan)
         return self._crew
 
 
@@ -313,8 +309,7 @@ class _Crew:
         reports: list[tuple[int, Report]] = []
         number, options = 1, {"timeout": timeout_s, "fetch_local": False}
         while self._streams:
-            streams = list(self._streams.values())
-            ready, _ = self.ray.wait(streams, num_returns=number, **options)
+            ready, _ = self.ray.wait([*self._streams.values()], num_returns=number, **options)
             if not ready:
                 break
             for share, stream in list(self._streams.items()):

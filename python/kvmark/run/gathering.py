@@ -20,7 +20,7 @@ from kvmark.records import RunFolder, files
 from kvmark.records.recovery import record_of_logs
 from kvmark.run import merging
 from kvmark.run.agent import Report
-from kvmark.run.shares import clients_of
+from kvmark.run.shares import clients_of, first_insert
 
 _OVER = frozenset({"phase_ended", "phase_skipped"})
 _ANSWERED = ("ok", "miss")
@@ -88,11 +88,7 @@ class Gathering:
         self.shares = [Share(own, where, logs / str(index)) for index, (own, where) in pairs]
         for share in self.shares:
             share.logs.mkdir()
-        end = plan.dataset.start + plan.dataset.count
-        starts = {
-            index: plan.dataset.start if phase.name == "load" else end
-            for index, phase in enumerate(plan.phases)
-        }
+        starts = {i: first_insert(plan, phase.name) for i, phase in enumerate(plan.phases)}
         several = len(plan.groups) > 1
         self._intervals = merging.Intervals(len(plans), plan.interval_ns, several, starts)
         self._origin_wall_ns: int | None = None

@@ -21,11 +21,9 @@ from kvmark.errors import GeneratorDied, KvmarkError, RunError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder
 from kvmark.records.files import GENERATOR
+from kvmark.run.worker import IDLE
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
-
-Progress = Callable[[Mapping[str, Any]], object]
-"""Takes the engine's progress, about once an interval."""
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "kvmark.run.worker")
 """With -P, Python doesn't import from the current folder."""
@@ -36,8 +34,6 @@ _MOST_BYTES: Final = 1 << 16
 _ENDS_WITHIN_S: Final = 5.0
 _LAST_LINES: Final = 2
 """Lines of a dead process's output in the error: a C++ exception takes two."""
-_IDLE: Final[Mapping[str, object]] = {"stops": 0, "ended_phase": None, "disturbed": False}
-"""The requests to a plan when it begins."""
 _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
@@ -45,7 +41,8 @@ _ENDING: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 class Caller:
     """The callbacks and options of the code that wants a plan executed."""
 
-    progress: Progress
+    progress: Callable[[Mapping[str, Any]], object]
+    """Takes the engine's progress, about once an interval."""
     may_begin: Callable[[str], bool | int] | None = None
     """Called before each phase: whether it may begin, or its start as wall time in nanoseconds."""
     may_go_on: Callable[[], bool] = lambda: True
@@ -98,7 +95,7 @@ class LocalGenerator:
     @property
     def pid(self) -> int:
         """The process's number; it is started if there is none."""
-        return self._running().pid
+        return self._running().child.pid
 
     @property
     def processes(self) -> Mapping[str, int]:
@@ -170,7 +167,7 @@ class LocalGenerator:
             process.end()
 
     def _running(self) -> _Process:
-        if self._process is None or self._process.has_ended:
+        if self._process is None or self._process.child.poll() is not None:
             self.close()
             self._process = _Process()
         return self._process
@@ -203,20 +200,12 @@ class _Process:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._output_before = 0
         self._unread = b""
-        self._sent = _IDLE
+        self._sent = IDLE
         self._line, there = socket.socketpair()
         with there, _blocked(_ENDING):
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
+            self.child = subprocess.Popen(  # noqa: S603 - our own program
                 _COMMAND, stdin=there.fileno(), stdout=there.fileno(), stderr=self._output
             )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def has_ended(self) -> bool:
-        return self._process.poll() is not None
 
     def send(self, lock: int | None = None, /, **message: object) -> None:
         """Sends a message, with an open file that belongs to it.
@@ -225,7 +214,7 @@ class _Process:
             GeneratorDied: the process is gone.
         """
         if "plan" in message:
-            self._sent = _IDLE
+            self._sent = IDLE
             self._output_before = self._output.seek(0, os.SEEK_END)
         try:
             if lock is not None:
@@ -275,21 +264,21 @@ class _Process:
         """Closes the connection, which ends the process, and kills it if it doesn't end."""
         self._line.close()
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDS_WITHIN_S)
+            self.child.wait(_ENDS_WITHIN_S)
         self.kill()
 
     def kill(self) -> None:
         """Kills the process."""
-        self._process.kill()
+        self.child.kill()
         # A process that waits for a disk ends later.
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDS_WITHIN_S)
+            self.child.wait(_ENDS_WITHIN_S)
         self._line.close()
         self._output.close()
 
     def _died(self) -> GeneratorDied:
         """The cause of its end, and its last output."""
-        end = _end(self._process.wait())
+        end = _end(self.child.wait())
         return GeneratorDied(f"the process that generates load {end}{self.last_lines()}")
 
     def last_lines(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kvmark.drivers import drivers
 from kvmark.plan.model import Plan
 from kvmark.records.histograms import TIME_TAGS, decode, encode, series_tag, time_record
-from kvmark.run.shares import acknowledged
+from kvmark.run.shares import acknowledged, first_insert
 from kvmark.stats import Counts
 
 _QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -64,17 +64,18 @@ class Slice:
 def slices(intervals: bytes, histograms: bytes) -> Iterator[Slice]:
     """The intervals in whole lines of both logs."""
     rows = [json.loads(line) for line in intervals.splitlines()]
-    found: dict[tuple[int, int], dict[str, tuple[float, str]]] = {}
+    found: dict[tuple[str, str], dict[str, tuple[float, str]]] = {}
     for line in histograms.decode().splitlines():
         if line.startswith("Tag="):
             tag, start, length, largest, encoded = line.split(",")
-            span = (_nanoseconds(start), _nanoseconds(length))
-            found.setdefault(span, {})[tag.removeprefix("Tag=")] = (float(largest), encoded)
+            lines = found.setdefault((start, length), {})
+            lines[tag.removeprefix("Tag=")] = (float(largest), encoded)
     place = itemgetter("phase", "drain", "start_ns")
     for (phase, drain, start_ns), of_interval in groupby(rows, place):
         own = tuple(of_interval)
         length_ns = own[0]["end_ns"] - start_ns
-        lines = found.get((start_ns, length_ns), {}) if any(row["count"] for row in own) else {}
+        span = (seconds(start_ns), seconds(length_ns))
+        lines = found.get(span, {}) if any(row["count"] for row in own) else {}
         yield Slice(own, lines, phase, drain, start_ns, length_ns)
 
 
@@ -197,14 +198,11 @@ class Intervals:
         for share in range(self.shares):
             place = (phase, share, group)
             rows = parts[share].rows if share in parts else ()
-            totals = (row for row in rows if row["operation"] == _TOTAL)
-            newest = next((row for row in totals if row["group"] == group), None)
-            known = self._accounts.get(place)
-            if newest is not None:
-                self._accounts[place] = newest
-            elif known is not None:
-                self._accounts[place] = {**known, "in_flight": 0}
-            accounts.append(self._accounts.get(place, {"frontier": start}))
+            totals = (row for row in rows if (row["group"], row["operation"]) == (group, _TOTAL))
+            known = self._accounts.get(place, {"frontier": start})
+            ended = {**known, "in_flight": 0} if "in_flight" in known else known
+            self._accounts[place] = next(totals, ended)
+            accounts.append(self._accounts[place])
         sums = {name: add_known(account.get(name) for account in accounts) for name in _SUMS}
         frontiers = [int(account["frontier"]) for account in accounts]
         return {**sums, "frontier": acknowledged(frontiers, start)}
@@ -236,11 +234,6 @@ def add_known(values: Iterable[int | None]) -> int | None:
     """The sum of the known values; None without any."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _nanoseconds(seconds: str) -> int:
-    whole, _, rest = seconds.partition(".")
-    return int(whole) * 10**9 + int(rest.ljust(9, "0")[:9])
 
 
 def seconds(ns: int) -> str:
@@ -375,9 +368,7 @@ def _phase(index: int, parts: Sequence[Part], plan: Plan, of: int) -> dict[str, 
 
 
 def _groups(found: Sequence[tuple[Part, Record]], plan: Plan, of: int) -> Iterator[dict[str, Any]]:
-    start = plan.dataset.start
-    if found[0][1]["name"] != "load":
-        start += plan.dataset.count
+    start = first_insert(plan, found[0][1]["name"])
     together: dict[str, dict[int, Record]] = {}
     for part, phase in found:
         for group in phase["groups"]:

@@ -66,6 +66,11 @@ def clients_of(clients: int, index: int, of: int) -> int:
     return clients // of + (index < clients % of)
 
 
+def first_insert(plan: Plan, phase: str) -> int:
+    """The ordinal of the first insert in a phase of this name."""
+    return plan.dataset.start + (0 if phase == "load" else plan.dataset.count)
+
+
 def acknowledged(frontiers: Sequence[int], start: int) -> int:
     """The first ordinal that its share hasn't acknowledged.
 

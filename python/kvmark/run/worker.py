@@ -22,7 +22,7 @@ from kvmark import _engine
 from kvmark.errors import KvmarkError
 
 _MOST_BYTES: Final = 1 << 16
-_IDLE: Final[dict[str, Any]] = {"stops": 0, "ended_phase": None, "disturbed": False}
+IDLE: Final[dict[str, Any]] = {"stops": 0, "ended_phase": None, "disturbed": False}
 """The requests to a plan when it begins."""
 
 
@@ -33,7 +33,7 @@ class Worker:
         self._out = out
         self._plans: SimpleQueue[dict[str, Any]] = SimpleQueue()
         self._answers: SimpleQueue[bool | int] = SimpleQueue()
-        self._requests = _IDLE
+        self._requests = IDLE
 
     def listen(self, line: socket.socket) -> None:
         """Takes messages, on its own thread, until the connection ends."""
@@ -41,7 +41,7 @@ class Worker:
             for message in read_messages(line):
                 if "plan" in message:
                     # Requests to the plan before came too late for it.
-                    self._requests = _IDLE
+                    self._requests = IDLE
                     self._plans.put(message)
                 elif "begins" in message:
                     self._answers.put(message["begins"])

@@ -227,11 +227,7 @@ class FaultGuard:
 
     def __exit__(self, *_: object) -> None:
         """Closes the pipe and waits until all servers are restored."""
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
-        self.process.wait()
+        self.process.communicate()
 
     def note(self, fault: FaultSpec, *, acts: bool) -> None:
         """Reports a fault that begins next, or that has ended."""

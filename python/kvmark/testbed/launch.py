@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,13 +105,11 @@ def find_server(program: str, package: str) -> str:
     Raises:
         UsageError: it is missing.
     """
-    path = shutil.which(program)
-    if path is None:
-        raise UsageError(
-            f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
-            " another program with --server"
-        )
-    return path
+    return process.find_program(
+        program,
+        f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
+        " another program with --server",
+    )
 
 
 def check_memory(servers: int, each_bytes: int, advice: str) -> None:
@@ -228,7 +225,6 @@ def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
         _check_ports(testbed, gone)
         system.check_again(testbed, tell)
         tell(f"Starting {testbed.name} again: {', '.join(node.name for node in gone)}")
-        started: list[process.Identity | None] = []
         try:
             if testbed.network is not None and len(gone) == len(testbed.nodes):
                 networks.rebuild_network(testbed.network)
@@ -236,14 +232,14 @@ def bring_back(testbed: Testbed, tell: Tell = lambda _: None) -> Testbed:
             testbed = _with_groups(testbed, gone)
             for node in gone:
                 testbed = start_node(testbed, node.name)
-                started.append(testbed.node(node.name).process)
             for node in testbed.nodes:
                 system.wait_for_node(testbed, node, RETURNS_WITHIN_S)
         except BaseException:
             if len(gone) == len(testbed.nodes):
                 stop_servers(testbed)
             else:
-                process.stop(filter(None, started))
+                # Those that weren't started again have ended.
+                process.stop(filter(None, (testbed.node(node.name).process for node in gone)))
             raise
         return testbed
 
@@ -376,9 +372,8 @@ def _make_certificates(testbed: Testbed) -> Certificates:
 
 
 def _openssl(*arguments: str | Path) -> None:
-    program = shutil.which("openssl")
-    if program is None:
-        raise UsageError("openssl is missing: install it with `sudo apt-get install openssl`")
+    missing = "openssl is missing: install it with `sudo apt-get install openssl`"
+    program = process.find_program("openssl", missing)
     finished = process.run_captured([program, *arguments])
     if finished.returncode != 0:
         lines = finished.stderr.strip().splitlines() or ["it printed nothing"]

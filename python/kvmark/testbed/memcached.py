@@ -26,16 +26,7 @@ from kvmark.testbed.console import Console, connect, naming_server
 from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.network import HOST, choose_ports
 from kvmark.testbed.state import Node, Testbed, make_folder, write_private
-from kvmark.testbed.system import (
-    Contents,
-    DriverOptions,
-    IsOwnKey,
-    Settings,
-    System,
-    Tell,
-    TestbedOptions,
-    check_options,
-)
+from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey, System, Tell, TestbedOptions
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|users|{launching.CERTIFICATE_FILES}|node-\d+/server\.log)"
@@ -109,7 +100,7 @@ class MemcachedOptions(TestbedOptions):
     maxclients: int = system.option(10_000, "connections for clients.", "N", least=1)
     password: Secret | None = None
     tls: bool = False
-    settings: Settings = system.settings_option(
+    settings: system.Settings = system.settings_option(
         "any long option of memcached, yes for one without a value."
     )
     """Further options by their long names."""
@@ -129,7 +120,7 @@ def check(options: MemcachedOptions) -> None:
         raise UsageError("item-size: must be from 1K to 1G")
     if item is not None and 2 * item > options.memory_bytes:
         raise UsageError("item-size: must be at most half of the memory; raise --memory")
-    check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
+    system.check_options(options, _NAME, _DECIDED, _LONGEST_PASSWORD)
     if options.password is not None and re.search(r"[\s:]", options.password.reveal()):
         raise UsageError("the password must have no blanks and no colons, for memcached")
 

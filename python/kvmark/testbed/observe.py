@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import NO_COUNTERS, Meter, system_of
 
@@ -28,10 +29,11 @@ _TIMEOUT_S: Final = 0.5
 _MOST_BYTES: Final = 8 << 20
 _LINE: Final = re.compile(r"(\w+)(?:\{([^}]*)\})?\s+(\S+)")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_USER: Final = ("user", "nice")
-_SYSTEM: Final = ("system", "irq", "softirq")
+_USER: Final = re.compile("user|nice")
+_SYSTEM: Final = re.compile("system|irq|softirq")
 # Partitions and layers above disks would be counted twice.
 _DISK: Final = re.compile(r"(sd[a-z]+|vd[a-z]+|xvd[a-z]+|nvme\d+n\d+)")
+_NETWORK: Final = re.compile(r"(?!lo$).+")
 
 
 def process_row(process: psutil.Process, node: str) -> dict[str, Any]:
@@ -42,19 +44,17 @@ def process_row(process: psutil.Process, node: str) -> dict[str, Any]:
     """
     with process.oneshot():
         times, memory = process.cpu_times(), process.memory_info()
-    try:
+    disk = None
+    with suppress(psutil.AccessDenied, NotImplementedError):
         disk = process.io_counters()
-        disk_bytes = (disk.read_bytes, disk.write_bytes)
-    except (psutil.AccessDenied, NotImplementedError):
-        disk_bytes = None
     return {
         "at_wall_ns": time.time_ns(),
         "node": node,
         "cpu_user_s": times.user,
         "cpu_system_s": times.system,
         "resident_bytes": memory.rss,
-        "disk_read_bytes": disk_bytes and disk_bytes[0],
-        "disk_written_bytes": disk_bytes and disk_bytes[1],
+        "disk_read_bytes": disk and disk.read_bytes,
+        "disk_written_bytes": disk and disk.write_bytes,
     }
 
 
@@ -64,7 +64,7 @@ class Observer:
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
         self._system = system_of(testbed)
-        self._observed: dict[str, tuple[psutil.Process, Meter]] = {}
+        self._observed: dict[Identity, tuple[psutil.Process, Meter]] = {}
 
     def close(self) -> None:
         """Closes the connections to the servers."""
@@ -85,22 +85,16 @@ class Observer:
         for node in self._testbed.nodes:
             if node.process and node.lives:
                 with suppress(psutil.NoSuchProcess):
-                    rows.append(self._row(node, node.process.pid))
+                    rows.append(self._row(node, node.process))
         return rows
 
-    def _row(self, node: Node, pid: int) -> dict[str, Any]:
-        process, meter = self._observed.get(node.name, (None, None))
-        if process is None or meter is None or process.pid != pid:
-            if meter is not None:
-                meter.close()
-            process, meter = psutil.Process(pid), self._system.meter(self._testbed, node)
-            self._observed[node.name] = process, meter
+    def _row(self, node: Node, identity: Identity) -> dict[str, Any]:
+        if identity not in self._observed:
+            process = psutil.Process(identity.pid)
+            self._observed[identity] = process, self._system.meter(self._testbed, node)
+        process, meter = self._observed[identity]
         # The percentage of the machine is in the generator's row.
-        return {
-            **process_row(process, node.name),
-            "machine_cpu_percent": None,
-            **meter.read(),
-        }
+        return {**process_row(process, node.name), "machine_cpu_percent": None, **meter.read()}
 
 
 class NodeExporter:
@@ -133,10 +127,9 @@ class NodeExporter:
 
     def sample(self) -> dict[str, Any] | None:
         """A row; None without an answer within half a second."""
-        try:
+        with suppress(OSError, ValueError):
             return self._row()
-        except (OSError, ValueError):
-            return None
+        return None
 
     def _row(self) -> dict[str, Any] | None:
         # The scheme is checked above.
@@ -152,42 +145,34 @@ def row_of(text: str, node: str) -> dict[str, Any] | None:
     if not cores:
         return None
 
-    def total(metric: str, label: str, counts: Callable[[str], object]) -> float | None:
+    def total(metric: str, label: str, counted: re.Pattern[str]) -> float | None:
         values = [
             value
             for name, labels, value in samples
-            if name == f"node_{metric}" and counts(labels.get(label, ""))
+            if name == f"node_{metric}" and counted.fullmatch(labels.get(label, ""))
         ]
         return sum(values) if values else None
 
-    def cpu_s(modes: tuple[str, ...]) -> float:
-        return total("cpu_seconds_total", "mode", lambda mode: mode in modes) or 0.0
-
-    def device_bytes(metric: str, counts: Callable[[str], object]) -> int | None:
-        value = total(f"{metric}_bytes_total", "device", counts)
+    def device_bytes(metric: str, counted: re.Pattern[str]) -> int | None:
+        value = total(f"{metric}_bytes_total", "device", counted)
         return None if value is None else int(value)
 
-    memory, free = (
-        total(f"memory_{name}_bytes", "", lambda _: True) for name in ("MemTotal", "MemAvailable")
-    )
+    values = {name: value for name, _, value in samples}
+    memory, free = map(values.get, ("node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes"))
     return {
         **NO_COUNTERS,
         "at_wall_ns": time.time_ns(),
         "node": node,
-        "cpu_user_s": cpu_s(_USER),
-        "cpu_system_s": cpu_s(_SYSTEM),
+        "cpu_user_s": total("cpu_seconds_total", "mode", _USER) or 0.0,
+        "cpu_system_s": total("cpu_seconds_total", "mode", _SYSTEM) or 0.0,
         "resident_bytes": None if memory is None or free is None else int(memory - free),
-        "disk_read_bytes": device_bytes("disk_read", _DISK.fullmatch),
-        "disk_written_bytes": device_bytes("disk_written", _DISK.fullmatch),
-        "network_sent_bytes": device_bytes("network_transmit", _is_network),
-        "network_received_bytes": device_bytes("network_receive", _is_network),
+        "disk_read_bytes": device_bytes("disk_read", _DISK),
+        "disk_written_bytes": device_bytes("disk_written", _DISK),
+        "network_sent_bytes": device_bytes("network_transmit", _NETWORK),
+        "network_received_bytes": device_bytes("network_receive", _NETWORK),
         "machine_cpu_percent": None,
         "cores": len(cores),
     }
-
-
-def _is_network(device: str) -> bool:
-    return device not in {"", "lo"}
 
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:

@@ -16,11 +16,13 @@ from __future__ import annotations
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -139,7 +141,7 @@ def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]
             _send(process, handle, signal.SIGCONT)
         until = time.monotonic() + grace_s
         for process, handle in living:
-            while not _ended(handle, min(_SIGNAL_AGAIN_S, until - time.monotonic())):
+            while not is_readable(handle, min(_SIGNAL_AGAIN_S, until - time.monotonic())):
                 if time.monotonic() >= until:
                     _kill(process, handle)
                     break
@@ -158,24 +160,12 @@ def kill(process: Identity) -> bool:
     return True
 
 
-def pause(process: Identity) -> bool:
-    """Pauses (SIGSTOP) a process; False when it had ended."""
-    return _signal(process, signal.SIGSTOP)
-
-
-def resume(process: Identity) -> bool:
-    """Resumes (SIGCONT) a paused process; False when it had ended."""
-    return _signal(process, signal.SIGCONT)
-
-
 def tail(log: Path) -> str:
     """The end of a log; empty without one."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _MOST_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _MOST_BYTES))
+        return file.read().decode(errors="replace")
+    return ""
 
 
 def _signal(process: Identity, number: signal.Signals) -> bool:
@@ -185,9 +175,15 @@ def _signal(process: Identity, number: signal.Signals) -> bool:
         return handle is not None
 
 
+pause = partial(_signal, number=signal.SIGSTOP)
+"""Pauses a process; False when it had ended."""
+resume = partial(_signal, number=signal.SIGCONT)
+"""Resumes a paused process; False when it had ended."""
+
+
 def _kill(process: Identity, handle: int) -> None:
     _send(process, handle, signal.SIGKILL)
-    if not _ended(handle, _KILLED_WITHIN_S):
+    if not is_readable(handle, _KILLED_WITHIN_S):
         raise SystemUnderTestError(
             f"process {process.pid} was killed and hasn't ended for {_KILLED_WITHIN_S:g} s: look at"
             " the disk it writes to"
@@ -205,7 +201,8 @@ def _send(process: Identity, handle: int, number: signal.Signals) -> None:
         ) from problem
 
 
-def _ended(handle: int, within_s: float) -> bool:
+def is_readable(handle: int, within_s: float) -> bool:
+    """Whether a file can be read in time; a process's handle can after its end."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(max(0.0, within_s) * 1000))
@@ -405,6 +402,18 @@ def run_streaming(
             running.terminate()
             raise
     return running.returncode, lines
+
+
+def find_program(name: str, missing: str, path: str | None = None) -> str:
+    """The place of a program on the search path, or in the folders of `path`.
+
+    Raises:
+        UsageError: it is missing; with this text.
+    """
+    program = shutil.which(name, path=path)
+    if program is None:
+        raise UsageError(missing)
+    return program
 
 
 def run_captured(

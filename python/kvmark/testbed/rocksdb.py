@@ -76,10 +76,9 @@ def _found(folder: Path) -> str | None:
 
 def _claim_of(folder: Path) -> str | None:
     """The claim in a folder's mark; None without a mark, or with a damaged one."""
-    try:
+    with suppress(OSError, ValueError, TypeError, KeyError):
         return str(json.loads((folder / _MARK).read_bytes())["claim"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+    return None
 
 
 def _mark(folder: Path, claim: str) -> None:

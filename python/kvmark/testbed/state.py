@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark import interrupts
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.removal import remove_file
+from kvmark.outputs import write_whole
 from kvmark.testbed import DESCRIPTION, names_of_testbeds, testbeds_root
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity, lives, tail
@@ -30,6 +30,7 @@ Role = Literal["primary", "replica", "peer", "proxy"]
 OWN_FILES: Final = rf"\.?{re.escape(DESCRIPTION)}(\.\d+\.tmp)?"
 """The files written here, as paths in a testbed's folder."""
 
+_READABLE: Final = 0o644
 _POLL_S: Final = 0.02
 _LONGEST_LINE: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -180,12 +181,9 @@ class Testbed(BaseModel):
             SystemUnderTestError: it can't be written.
         """
         path = self.folder / DESCRIPTION
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
-            temporary.replace(path)
+            write_whole(path, (self.model_dump_json(indent=1) + "\n").encode(), _READABLE)
         except OSError as problem:
-            remove_file(temporary)
             raise SystemUnderTestError(
                 f"{path} can't be written because {problem.strerror}"
             ) from problem

@@ -328,13 +328,12 @@ def system_of(testbed: Testbed) -> System:
     Raises:
         SystemUnderTestError: this kvmark has no such kind.
     """
-    try:
-        return SYSTEMS[testbed.system]
-    except KeyError:
+    if testbed.system not in SYSTEMS:
         raise SystemUnderTestError(
             f"testbed {testbed.name} holds {testbed.system}, which this kvmark doesn't know: stop"
             " it with the kvmark that started it"
-        ) from None
+        )
+    return SYSTEMS[testbed.system]
 
 
 def driven_by(driver: str) -> System | None:

@@ -24,7 +24,7 @@ from typing import Any, Final
 from kvmark.cache import cache_folder
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder
-from kvmark.testbed.process import locked, run_captured, run_streaming
+from kvmark.testbed.process import find_program, locked, run_captured, run_streaming
 from kvmark.testbed.state import template
 from kvmark.testbed.system import Tell
 
@@ -117,12 +117,10 @@ def fetch(version: str, tell: Tell) -> Artifacts:
     found = Artifacts(root / f"cassandra-{version}", version)
     if found.is_complete:
         return found
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise UsageError(
-            "Maven, which fetches Cassandra, is missing: install it with `sudo apt-get install"
-            " maven`"
-        )
+    maven = find_program(
+        "mvn",
+        "Maven, which fetches Cassandra, is missing: install it with `sudo apt-get install maven`",
+    )
     lock, place = root / f"cassandra-{version}.lock", f"Cassandra can't be kept in {root}"
     with locked(lock, f"fetching Cassandra {version}", place, tell):
         if not found.is_complete:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import http.client
 import re
-import select
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.testbed import console
 from kvmark.testbed.console import Console
-from kvmark.testbed.process import ran_out
+from kvmark.testbed.process import is_readable, ran_out
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import NO_COUNTERS, Counters, DriverOptions, Meter, Tables
 
@@ -174,14 +174,12 @@ def refusal(log: Path) -> str | None:
 
 def _lines(log: Path) -> list[tuple[int, str]]:
     """The lines of a log with their numbers; only the end of a very long log."""
-    try:
-        with log.open("rb") as file:
-            skipped = max(0, log.stat().st_size - _MOST_LOG_BYTES)
-            before = file.read(skipped).count(b"\n")
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return []
-    return list(enumerate(text.splitlines(), before + 1))
+    with suppress(OSError), log.open("rb") as file:
+        skipped = max(0, log.stat().st_size - _MOST_LOG_BYTES)
+        before = file.read(skipped).count(b"\n")
+        text = file.read().decode(errors="replace")
+        return list(enumerate(text.splitlines(), before + 1))
+    return []
 
 
 def look_at(
@@ -337,11 +335,11 @@ class ExporterMeter(Meter):
         """
         try:
             if self._late:
-                if not self._answered(0.0):
+                if not is_readable(self._connection.sock.fileno(), 0.0):
                     return NO_COUNTERS
                 self._connection.getresponse().read()
             self._connection.request("GET", self._path)
-            self._late = not self._answered(_METER_TIMEOUT_S)
+            self._late = not is_readable(self._connection.sock.fileno(), _METER_TIMEOUT_S)
             if self._late:
                 return NO_COUNTERS
             return counted(self._connection.getresponse().read().decode(errors="replace"))
@@ -353,9 +351,3 @@ class ExporterMeter(Meter):
         """Closes the connection to the exporter."""
         self._connection.close()
         self._late = False
-
-    def _answered(self, within_s: float) -> bool:
-        """Whether a part of an answer arrives in time."""
-        poll = select.poll()
-        poll.register(self._connection.sock, select.POLLIN)
-        return bool(poll.poll(within_s * 1000))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
@@ -28,7 +27,7 @@ from kvmark.testbed import state
 from kvmark.testbed.console import fingerprint
 from kvmark.testbed.launch import launch, planned
 from kvmark.testbed.network import HOST, choose_ports
-from kvmark.testbed.process import locked, run_captured, run_streaming
+from kvmark.testbed.process import find_program, locked, run_captured, run_streaming
 from kvmark.testbed.state import Node, Testbed, make_folder, owner_of, template, write_private
 from kvmark.testbed.system import Meter, System, Tell, TestbedOptions, check_bounds, option
 
@@ -165,7 +164,7 @@ def up(options: ProxyOptions, root: Path, tell: Tell = lambda _: None) -> Testbe
     _check_nodes(options, root)
     _check_target(*options.to.place)
     kind, to = options.kind, options.to
-    program = find_program(kind, options.build or "release", tell)
+    program = find_proxy(kind, options.build or "release", tell)
     (port,) = choose_ports(options.port)
     folder = make_folder(root, kind, options.name)
     threads = options.threads or len(options.cores) or len(os.sched_getaffinity(0))
@@ -199,7 +198,7 @@ def _check_again(testbed: Testbed, tell: Tell) -> None:
     """Checks the system behind the proxy, and finds or builds the proxy's program."""
     host, _, port = testbed.facts["behind"].rpartition(":")
     _check_target(host, int(port))
-    find_program(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
+    find_proxy(testbed.facts["kind"], testbed.facts["build"] or "release", tell)
 
 
 def _prepare(testbed: Testbed, *_: object) -> None:
@@ -345,7 +344,7 @@ _RECIPES: Final[Mapping[Kind, _Recipe]] = {
 }
 
 
-def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
+def find_proxy(kind: Kind, build: Build, tell: Tell) -> Program:
     """A proxy's program. If it is missing, it is built, which takes minutes.
 
     Raises:
@@ -353,7 +352,12 @@ def find_program(kind: Kind, build: Build, tell: Tell) -> Program:
         SystemUnderTestError: it can't be built.
     """
     if kind == "haproxy":
-        return _haproxy()
+        missing = "haproxy is missing: install it with `sudo apt-get install haproxy`"
+        # Debian's folder is only in root's search path.
+        folders = f"{os.environ.get('PATH') or os.defpath}:/usr/sbin:/usr/local/sbin"
+        path = find_program("haproxy", missing, folders)
+        version = _VERSION.search(run_captured([path, "-v"]).stdout)
+        return Program(path, version[1] if version else "")
     program = built_path(kind, build)
     if not program.exists():
         _build(kind, build, tell)
@@ -370,22 +374,10 @@ def _folder(kind: Kind) -> Path:
     return cache_folder() / f"{kind}-{_RECIPES[kind].version}"
 
 
-def _haproxy() -> Program:
-    path = shutil.which("haproxy")
-    # Debian's folder is only in root's search path.
-    path = path or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
-    if path is None:
-        raise UsageError("haproxy is missing: install it with `sudo apt-get install haproxy`")
-    version = _VERSION.search(run_captured([path, "-v"]).stdout)
-    return Program(path, version[1] if version else "")
-
-
 def _build(kind: Kind, build: Build, tell: Tell) -> None:
     recipe, folder = _RECIPES[kind], _folder(kind)
     program, *words = recipe.command
-    tool, name = shutil.which(program), folder.name
-    if tool is None:
-        raise UsageError(recipe.tool)
+    tool, name = find_program(program, recipe.tool), folder.name
     place = f"{name} can't be built in {folder}"
     with locked(folder / ".lock", f"building {name}", place, tell):
         if built_path(kind, build).exists():
