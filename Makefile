@@ -65,8 +65,10 @@ fuzz-short: setup ## The same inputs each time, half a minute each, as .ci/run d
 wheel: setup ## Build a wheel for any Linux with glibc 2.27, and an sdist, into dist/
 	@$(BIN)/python scripts/wheel.py
 
-licences: setup ## Write the licences of the libraries in a wheel to dist/
-	@$(BIN)/python scripts/licences.py
+ABOUT := scripts/licences/about
+licences: ## Write the licences of the libraries in a wheel to dist/
+	cargo install --quiet --locked --features cli --root .cache cargo-about@0.9.3
+	.cache/bin/cargo-about generate -c $(ABOUT).toml -m crates/pyext/Cargo.toml -o dist/LICENCES.md $(ABOUT).hbs
 
 FRESH := $(PYTHON) scripts/fresh.py
 SMALL := make setup && .venv/bin/kvmark ycsb --records 1000 --workloads load,a --repetitions 1

@@ -227,7 +227,8 @@ impl<P: Protocol> Framed<P> {
         self.list[index].is_up()
     }
 
-    /// Whether the server of a connection may be down: the last attempt failed, or replies are late.
+    /// Whether the server of a connection may be down: the last attempt failed, or replies are
+    /// late.
     pub fn is_troubled(&self, index: usize) -> bool {
         let connection = &self.list[index];
         connection.losses > 0
