@@ -114,7 +114,7 @@ def test_a_replica_of_a_cluster_takes_over_before_its_primary_is_back(user: Kvma
     assert effect["without_service_ns"] < effect["ended_ns"] - effect["begun_ns"]
     assert answer["summary"]["sweep"]["unread"] == 0
     assert (role(testbed, "replica-1"), role(testbed, "primary-1")) == ("master", "slave")
-    text = user("show", answer["run"]).out
+    text = user("show", answer["run"], "--notes").out
     assert "80 % of the rate before again" in text
     lines = text.partition("Around the faults")[2].splitlines()
     names = ("before", fault, "after")
