@@ -241,7 +241,7 @@ def test_a_run_without_a_length_is_warm_and_known_to_three_percent(program: Prog
     throughput = measured["throughput"]
     assert throughput["high"] - throughput["low"] < 2 * 0.031 * throughput["value"]
     assert 4e3 <= answer["summary"]["warm_up_ms"] <= 30e3
-    shown = " ".join(program("show", "last").out.split())
+    shown = " ".join(program("show", "last", "--notes").out.split())
     assert "warm-up until throughput is steady or 30.0 s at most" in shown
     assert "until throughput is known to ± 3 % or 60.0 s at most" in shown
 

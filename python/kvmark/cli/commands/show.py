@@ -52,7 +52,7 @@ def show(
         document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
         print_result("shown-run", document)
         return
-    screen = run_text if notes else run_screen
+    screen = run_text if notes or answer.imported is not None else run_screen
     print_result("shown-run", stacked(width, screen(answer, width), charts_text(answer, width)))
 
 
