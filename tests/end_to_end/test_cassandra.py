@@ -63,8 +63,9 @@ def user(kvmark: Kvmark, node: Testbed) -> Kvmark:
 
 
 def test_the_complete_sequence_of_ycsb_runs_without_errors(user: Kvmark, node: Testbed) -> None:
-    words = "--records 200 --repetitions 1 --report none -q --json"
-    document = user(f"ycsb --system {node.url} {words}").json
+    steps = "load,a,b,c,f,d,delete,reload,e"
+    words = f"--records 200 --operations 200 --workloads {steps} --repetitions 1 --report none"
+    document = user(f"ycsb --system {node.url} {words} -q --json").json
     assert document["rows"][0]["case"]["workload"] == "load"
     for run in document["runs"]:
         manifest = user.manifest(run)

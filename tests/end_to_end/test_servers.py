@@ -13,8 +13,9 @@ from kvmark.testbed.console import connect
 from kvmark.testbed.state import Testbed
 from programs import needs
 
-SMALL = "--records 200 --repetitions 1 --report none -q"
-STEPS = ["load", "A", "B", "C", "F", "D", "delete", "reload"]
+SMALL = "--records 200 --operations 200 --repetitions 1 --report none -q"
+STEPS = ["load", "A", "B", "C", "F", "D"]
+PUBLISHED = [*STEPS, "delete", "reload", "E"]
 SHORT = "--operations 300 --records 200"
 OWN_COMMANDS = """
 dataset: {records: 50, fields: {count: 1, length: 8}}
@@ -35,8 +36,10 @@ def key_count(testbed: Testbed) -> Any:
 def test_the_complete_sequence_runs_without_errors(user: Kvmark, system: str) -> None:
     testbed = redis_up(user) if system == "Redis" else memcached_up(user)
     words = f"ycsb --system {testbed.url} {SMALL}"
-    result = user(f"{words} --json")
-    steps = [*STEPS, "E"] if system == "Redis" else STEPS
+    # The sequence of memcached leaves out what it can't do.
+    steps = PUBLISHED if system == "Redis" else STEPS
+    named = f" --workloads {','.join(steps).lower()}" if system == "Redis" else ""
+    result = user(f"{words}{named} --json")
     assert [row["case"]["workload"] for row in result.json["rows"]] == steps
     for run in result.json["runs"]:
         manifest = user.manifest(run)
@@ -66,7 +69,7 @@ def test_each_repetition_of_a_sequence_starts_with_an_empty_database(user: Kvmar
 
 
 def test_a_sequence_names_the_option_that_makes_its_scans_quicker(user: Kvmark) -> None:
-    words = "--records 1000 --workloads load,c,e --repetitions 1 --report none"
+    words = "--records 1000 --operations 1000 --workloads load,c,e --repetitions 1 --report none"
     out = " ".join(user(f"ycsb --system {redis_up(user).url} {words}").out.split())
     assert "% of the time of a repetition. pipeline_parts=true in the URL of the system" in out
 
