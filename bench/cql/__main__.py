@@ -81,8 +81,8 @@ def measure(given: argparse.Namespace) -> bool:
         found = BENCHMARK.repetitions(CASES, compared, given, programs)
         system = (
             f"Cassandra {testbed.version} with a heap of {HEAP_MIB} MiB on core"
-            f" {given.server_core}, clients on core {given.generator_core}; {given.records:,} rows of"
-            f" {FIELDS} columns of {FIELD_BYTES} bytes; {given.operations:,} operations"
+            f" {given.server_core}, clients on core {given.generator_core}; {given.records:,} rows"
+            f" of {FIELDS} columns of {FIELD_BYTES} bytes; {given.operations:,} operations"
         )
     notes = [f"Left out: {sentence}" for sentence in missing]
     return BENCHMARK.publish(system, CASES, found, given, notes)

@@ -134,8 +134,8 @@ def run_bare(program: Program, job: Job) -> Once:
 
 def properties(job: Job, more: Mapping[str, object]) -> list[str]:
     """The properties that YCSB and its Go port share, and more."""
-    mix, fields = YCSB_MIX[job.case.workload], {"fieldcount": 1, "fieldlength": VALUE_BYTES}
-    return ycsb_words(job.records, job.operations, mix, fields | more)
+    fields = {"fieldcount": 1, "fieldlength": VALUE_BYTES, **more}
+    return ycsb_words(job.records, job.operations, YCSB_MIX[job.case.workload], fields)
 
 
 def run_ycsb(program: Program, job: Job) -> Once:
