@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import progress
+import target_folder
 
 import setup
 
@@ -28,6 +29,11 @@ FETCHING = r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="
 FETCHED = re.compile(FETCHING + r"\"?((?:https?:)?//[^\s\">]+)")
 PICTURE = re.compile(r"<img\b[^>]*>")
 TEXT = re.compile(r"\balt=(?:\"[^\"]+\"|'[^']+'|[^\s\"'>]+)")
+
+
+def is_installed() -> bool:
+    """Whether the generator that is locked is in `.venv`."""
+    return setup.is_done("site", target_folder.digest([LOCK], sys.version))
 
 
 def build() -> None:
