@@ -23,6 +23,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import needs
+import progress
 import with_cassandra
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -206,22 +207,16 @@ def report(skips: Sequence[Skip], allowed: Sequence[Allowed]) -> tuple[int, list
     return more, lines or ["No test was skipped."]
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Runs the tests and returns the exit code."""
-    everyday = "--everyday" in arguments
-    try:
-        allowed = read_allowed(ALLOWED.read_text())
-        code, skips = tests_in_rust(everyday=everyday)
-        if code == 0:
-            code, skips_in_python = tests_in_python(everyday=everyday)
-            skips += skips_in_python
-        else:
-            skips.append(Skip("all tests in Python", "those in Rust failed"))
-    except WrongList as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    everyday = "--everyday" in sys.argv
+    allowed = read_allowed(ALLOWED.read_text())
+    code, skips = tests_in_rust(everyday=everyday)
+    if code == 0:
+        code, skips_in_python = tests_in_python(everyday=everyday)
+        skips += skips_in_python
+    else:
+        skips.append(Skip("all tests in Python", "those in Rust failed"))
     more, lines = report(skips, allowed)
     print("", *lines, sep="\n")
     if everyday:
@@ -233,4 +228,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(progress.exit_code(main, WrongList))

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import needs
+import progress
 import rocksdb_library
 import target_folder
 
@@ -266,12 +267,7 @@ def main(arguments: list[str]) -> int:
     except Cannot as problem:
         print(f"NOT TRIED on a fresh machine: {problem}", file=sys.stderr)
         return CANNOT
-    except StepFailed as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(progress.exit_code(lambda: main(sys.argv[1:]), StepFailed))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,21 +117,6 @@ def summary(target: Target, log: str) -> str:
     )
 
 
-def fuzz_all(programs: Mapping[Target, Path], given: argparse.Namespace) -> None:
-    """Runs the programs, one on each core at a time. Raises NotFuzzed if one does."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        running = [
-            threads.submit(fuzz, target, program, given.seconds, given.seed)
-            for target, program in programs.items()
-        ]
-        try:
-            for one in running:
-                one.result()
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
 def fuzz(target: Target, program: Path, seconds: int, seed: int | None) -> None:
     """Runs one program. Raises NotFuzzed if it found an input."""
     found, log = target.place("found"), target.place("log") / "latest.txt"
@@ -156,27 +141,26 @@ def fuzz(target: Target, program: Path, seconds: int, seed: int | None) -> None:
         )
 
 
-def main(arguments: list[str]) -> int:
-    """Builds and runs the programs and returns the exit code."""
+def main() -> None:
+    """Builds and runs the programs, one on each core at a time. Raises NotFuzzed if one does."""
     parser = argparse.ArgumentParser(description="Look for inputs on which decoders fail.")
     known = {target.name: target for target in targets(ROOT)}
     parser.add_argument("--target", choices=list(known), help="one decoder (default: all)")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="for each decoder")
     parser.add_argument("--seed", type=int, help="same inputs each time; nothing is kept")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     if given.seconds < 1:
         parser.error("--seconds must be 1 or more")
     wanted = [known[given.target]] if given.target else list(known.values())
-    try:
-        programs = build(wanted)
-        fuzz_all({target: programs / target.program for target in wanted}, given)
-    except NotFuzzed as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    folder = build(wanted)
+
+    def run(target: Target) -> None:
+        fuzz(target, folder / target.program, given.seconds, given.seed)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        # The first failure cancels those that wait.
+        list(threads.map(run, wanted))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(progress.exit_code(main, NotFuzzed))

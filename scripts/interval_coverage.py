@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pictures
 from numpy.typing import NDArray
 
 from kvmark import catalog
 from kvmark.analysis.summary.run import throughput
-from kvmark.plan.compile import PRECISE_INTERVALS, compile_run, interval_ns
-from kvmark.records import Records, Run, close_run
-from kvmark.run.context import RunContext
-from kvmark.run.execution import execute
-from kvmark.run.generator import LocalGenerator
+from kvmark.plan.compile import PRECISE_INTERVALS, interval_ns
+from kvmark.records import Run, close_run
 from kvmark.spec.run import LONGEST_NS, SECOND_NS, RunSpec
 from kvmark.spec.url import parse_system_url
 from kvmark.stats import LEAST_INTERVALS, Counts, Estimate, quantile_of_intervals, rate_of_intervals
@@ -154,14 +152,7 @@ def engine_run(folder: Path, phi: float, seed: int, end: Mapping[str, Any]) -> R
         load="never",
         **end,
     )
-    with LocalGenerator() as generator:
-        setting = RunContext((), generator, Records(folder), host={}, versions={})
-        carried = execute(compile_run(spec), spec.as_json(), setting, _silent)
-    return close_run(carried.folder.path)
-
-
-def _silent(*_: object) -> None:
-    """Says nothing of an interval."""
+    return close_run(pictures.executed(spec, folder).path)
 
 
 def engine_table() -> str:

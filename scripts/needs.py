@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import libclang
+import progress
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_RUST = (1, 88)
@@ -188,10 +189,8 @@ def main() -> int:
     except NotReady as problem:
         print(problem, "The tests that need it are skipped.", sep="\n", file=sys.stderr)
         return 1 if in_ci() else 0
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(progress.exit_code(main))

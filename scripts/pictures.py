@@ -63,7 +63,7 @@ _LIGHT: Final = TerminalTheme(
 )  # fmt: skip
 
 
-def carried_out(spec: RunSpec, folder: Path) -> RunFolder:
+def executed(spec: RunSpec, folder: Path) -> RunFolder:
     """A run that has ended and isn't closed."""
     plan = compile_run(spec)
     with LocalGenerator() as generator:
@@ -82,7 +82,7 @@ def stalled(folder: Path) -> Run:
         load="never",
         drain_limit_ns=_NS_PER_S,
     )
-    return close_run(carried_out(spec, folder).path)
+    return close_run(executed(spec, folder).path)
 
 
 def coordinated_omission(folder: Path) -> None:
@@ -99,7 +99,7 @@ def coordinated_omission(folder: Path) -> None:
 def terminal(folder: Path, pictures: Path = TERMINAL) -> None:
     """Draws what a terminal shows of one run: in its middle and at its end."""
     pictures.mkdir(exist_ok=True)
-    ended = carried_out(parse_run(shlex.split(SHOWN)).spec, folder)
+    ended = executed(parse_run(shlex.split(SHOWN)).spec, folder)
     save_terminal(pictures / "live.svg", display_of(ended.path, folder).block())
     answer = run_answer(close_run(ended.path), text_width=WIDTH)
     save_terminal(pictures / "end.svg", charts_text(answer, WIDTH))

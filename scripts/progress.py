@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 HEARTBEAT_S = 30.0
@@ -35,3 +35,14 @@ def run(command: Sequence[str], *, cwd: Path, environment: dict[str, str]) -> in
             # The terminal sent it to the command too, which ends by itself.
             process.wait()
             return 130
+
+
+def exit_code(work: Callable[[], int | None], *failures: type[Exception]) -> int:
+    """The exit code of a program; the text of a failure is printed."""
+    try:
+        return work() or 0
+    except failures as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130

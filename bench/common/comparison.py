@@ -111,12 +111,13 @@ class Benchmark:
         measure: Callable[[C, str, int], Figures],
         given: argparse.Namespace,
         programs: Container[str] | None = None,
+        blocks: int | None = None,
     ) -> list[PeerRun]:
         """All repetitions of the cases that are asked for. One that fails keeps the others."""
         chance = random.Random(given.seed)  # noqa: S311 - an order, not a secret
         wanted = chosen(cases, given)
         found = []
-        for block in range(given.blocks):
+        for block in range(blocks or given.blocks):
             for case in chance.sample(wanted, len(wanted)):
                 peers = [name for name in case.programs if programs is None or name in programs]
                 for peer in chance.sample(peers, len(peers)):
@@ -164,8 +165,8 @@ class Benchmark:
 
     def run(
         self, measure: Callable[[argparse.Namespace], bool], options: argparse.ArgumentParser
-    ) -> int:
-        """The exit code: 1 if the machine is too busy, 3 if a program or a server failed."""
+    ) -> None:
+        """Ends with code 1 if the machine is too busy, 3 if a program or a server failed."""
         given = options.parse_args()
         # A terminated benchmark takes down the servers that it started.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -173,15 +174,15 @@ class Benchmark:
         busy, number = host["other_busy_cores_before"], host["cores"]
         if busy > BUSY_SHARE * number and not given.anyway:
             say(f"Other programs use {busy:.2g} of {number} cores: stop them, or add --anyway.")
-            return 1
+            sys.exit(1)
         commit()
         try:
-            return 0 if measure(given) else 3
+            sys.exit(0 if measure(given) else 3)
         except (PeerFailedError, KvmarkError) as failure:
             say(str(failure))
-            return 3
+            sys.exit(3)
         except KeyboardInterrupt:
-            return 130
+            sys.exit(130)
 
 
 @cache

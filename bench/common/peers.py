@@ -102,8 +102,18 @@ def bare(
     return Once(job.operations, printed["ops_per_s"], ended.cpu_ns, ended.peak_bytes), printed
 
 
-def ycsb_words(properties: Mapping[str, object]) -> list[str]:
-    """Properties of YCSB on the command line."""
+def ycsb_words(
+    records: int, operations: int, mix: tuple[float, float], properties: Mapping[str, object]
+) -> list[str]:
+    """Properties of YCSB on the command line; the mix is that of reads and updates."""
+    properties = {
+        "recordcount": records,
+        "operationcount": operations,
+        "readproportion": mix[0],
+        "updateproportion": mix[1],
+        "requestdistribution": "zipfian",
+        **properties,
+    }
     return [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
 
 

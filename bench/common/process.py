@@ -37,6 +37,8 @@ class Ended:
     cpu_ns: int
     #: Peak memory; 0 if it wasn't watched.
     peak_bytes: int = 0
+    #: Elapsed time.
+    took_s: float = 0.0
 
 
 class Running:
@@ -54,7 +56,7 @@ class Running:
         words = [str(word) for word in command]
         self._name = Path(words[0]).name
         self._output, self._errors = _file(is_silent=is_silent), _file(is_silent=False)
-        self._peak_bytes = 0
+        self._peak_bytes, self._begun = 0, time.perf_counter()
         self.process = subprocess.Popen(  # noqa: S603 - programs of a benchmark
             ["taskset", "-c", str(cores), *words],  # noqa: S607
             stdin=subprocess.DEVNULL,
@@ -84,13 +86,14 @@ class Running:
             PeerFailedError: the exit code is none of those.
         """
         _, status, usage = os.wait4(self.process.pid, 0)
+        took_s = time.perf_counter() - self._begun
         code = self.process.returncode = os.waitstatus_to_exitcode(status)
         output, errors = _text(self._output), _text(self._errors)
         if code not in codes:
             message = (errors.strip() or output.strip())[-1000:]
             raise PeerFailedError(f"{self._name} ended with {code}: {message}")
         cpu_ns = round((usage.ru_utime + usage.ru_stime) * 1e9)
-        return Ended(output, errors, cpu_ns, self._peak_bytes)
+        return Ended(output, errors, cpu_ns, self._peak_bytes, took_s)
 
     def kill(self) -> None:
         """Ends it at once, if it still runs."""

@@ -74,7 +74,7 @@ def find_ycsb(binding: str) -> list[str]:
 def find_example(crate: str, name: str, rocksdb: str | None = None) -> list[str]:
     """An example of a crate, for one build of RocksDB if that matters."""
     cargo("build", "-p", crate, "--example", name, rocksdb=rocksdb)
-    return [str(_target(rocksdb) / "examples" / name)]
+    return [str(_target() / (rocksdb or "") / "release" / "examples" / name)]
 
 
 def cargo(command: str, *words: str, rocksdb: str | None = None) -> str:
@@ -110,16 +110,14 @@ def make(
     return done.stdout
 
 
-def _target(rocksdb: str | None = None) -> Path:
-    """Cargo's folder for release builds."""
+def _target() -> Path:
+    """Cargo's folder."""
     place = "import target_folder; print(target_folder.place())"
-    command = [sys.executable, "-c", place]
-    printed = make(command, SCRIPTS, "Cargo has no folder", _variables(rocksdb))
-    return Path(printed.strip()) / "release"
+    return Path(make([sys.executable, "-c", place], SCRIPTS, "Cargo has no folder").strip())
 
 
 def _variables(rocksdb: str | None) -> dict[str, str]:
     if rocksdb is None:
         return {}
     # In two folders, neither build replaces the other.
-    return {"KVMARK_ROCKSDB": rocksdb, "CARGO_TARGET_DIR": str(_target().parent / rocksdb)}
+    return {"KVMARK_ROCKSDB": rocksdb, "CARGO_TARGET_DIR": str(_target() / rocksdb)}

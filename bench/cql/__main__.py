@@ -10,7 +10,6 @@ is named and left out.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Final
 
 from bench.common import peers
@@ -61,14 +60,6 @@ BENCHMARK: Final = Benchmark(
 )
 
 
-def main() -> int:
-    """Measures and prints."""
-    made = BENCHMARK.parser(__doc__, 6, 200_000)
-    made.add_argument("--warmup", type=int, default=400_000, help="before the first block")
-    made.add_argument("--without", action="append", default=[], help="a program; repeatable")
-    return BENCHMARK.run(measure, made)
-
-
 def measure(given: argparse.Namespace) -> bool:
     """Starts a node, loads and warms it, measures and prints; whether nothing failed.
 
@@ -88,15 +79,17 @@ def measure(given: argparse.Namespace) -> bool:
         for case in chosen(CASES, given):
             prepare(programs, Job.on(testbed, given, case), given.warmup)
         found = BENCHMARK.repetitions(CASES, compared, given, programs)
-        version = testbed.version
-    system = (
-        f"Cassandra {version} with a heap of {HEAP_MIB} MiB on core {given.server_core}, clients"
-        f" on core {given.generator_core}; {given.records:,} rows of"
-        f" {FIELDS} columns of {FIELD_BYTES} bytes; {given.operations:,} operations"
-    )
+        system = (
+            f"Cassandra {testbed.version} with a heap of {HEAP_MIB} MiB on core"
+            f" {given.server_core}, clients on core {given.generator_core}; {given.records:,} rows"
+            f" of {FIELDS} columns of {FIELD_BYTES} bytes; {given.operations:,} operations"
+        )
     notes = [f"Left out: {sentence}" for sentence in missing]
     return BENCHMARK.publish(system, CASES, found, given, notes)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    made = BENCHMARK.parser(__doc__, 6, 200_000)
+    made.add_argument("--warmup", type=int, default=400_000, help="before the first block")
+    made.add_argument("--without", action="append", default=[], help="a program; repeatable")
+    BENCHMARK.run(measure, made)

@@ -115,20 +115,16 @@ def read_latte(program: Program, job: Job) -> Once:
 def read_ycsb(program: Program, job: Job) -> Once:
     """YCSB 0.17.0's core with a CQL binding."""
     properties = {
-        "recordcount": job.records,
-        "operationcount": job.operations,
         "fieldcount": FIELDS,
         "fieldlength": FIELD_BYTES,
         "insertorder": "ordered",
-        "readproportion": 1,
-        "updateproportion": 0,
         "requestdistribution": "uniform",
         "cql.host": job.host,
         "cql.port": job.port,
         "cql.consistency": "ONE",
     }
-    words = ["-threads", str(job.case.clients), *ycsb_words(properties)]
-    return ycsb_once(program, words, job, watched=True)
+    words = ycsb_words(job.records, job.operations, (1, 0), properties)
+    return ycsb_once([*program, "-threads", str(job.case.clients)], words, job, watched=True)
 
 
 def read_bare(program: Program, job: Job) -> Once:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Mapping
-from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -233,12 +231,11 @@ def measure(given: argparse.Namespace) -> bool:
         return {VALUE.name: MEASURES[case.name]()}
 
     timed = [case for case in CASES if case.name not in INSTRUCTIONS_OF]
-    once = copy(given)
-    once.blocks = 1
-    found = BENCHMARK.repetitions([case for case in CASES if case not in timed], value, once)
+    counted = [case for case in CASES if case.name in INSTRUCTIONS_OF]
+    found = BENCHMARK.repetitions(counted, value, given, blocks=1)
     found += BENCHMARK.repetitions(timed, value, given)
     return BENCHMARK.publish("the null driver and simulated ones", CASES, found, given)
 
 
 if __name__ == "__main__":
-    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5)))
+    BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5))

@@ -9,7 +9,6 @@ Server and client have a core each. Ratios are geometric means over the pairs wi
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -96,13 +95,12 @@ def measure(given: argparse.Namespace) -> bool:
 
         kvmark_load(kvmark_words(Job.on(server, given, CHECKED)), given.generator_core)
         found = BENCHMARK.repetitions(CASES, compared, given, programs)
-        version = server.version
-    system = (
-        f"memcached {version} with one thread on core {given.server_core}, clients on core"
-        f" {given.generator_core}; {given.records:,} keys, {given.operations:,} operations"
-    )
+        system = (
+            f"memcached {server.version} with one thread on core {given.server_core}, clients on"
+            f" core {given.generator_core}; {given.records:,} keys, {given.operations:,} operations"
+        )
     return BENCHMARK.publish(system, CASES, found, given, missing) and not missing
 
 
 if __name__ == "__main__":
-    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 1_000_000)))
+    BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 1_000_000))

@@ -9,8 +9,6 @@ Server and client have a core each. Ratios are geometric means over the pairs wi
 from __future__ import annotations
 
 import argparse
-import sys
-from copy import copy
 from dataclasses import replace
 from typing import Final
 
@@ -107,18 +105,16 @@ def measure(given: argparse.Namespace) -> bool:
         for (peer, _), case in loads.items():
             LOAD[peer](programs[peer], job(case))
         found = BENCHMARK.repetitions(CASES, compared, given, programs)
-        fewer = copy(given)
-        fewer.blocks = min(BLOCKS, given.blocks)
         others = [PAUSE] if advice else [PAUSE, CONNECTIONS]
-        found += BENCHMARK.repetitions(others, special, fewer, programs)
-        version = server.version
-    system = (
-        f"Redis {version} on core {given.server_core}, clients on core {given.generator_core};"
-        f" {given.records:,} keys, values of {VALUE_BYTES} bytes, {given.operations:,} operations,"
-        " more with pipelining"
-    )
+        blocks = min(BLOCKS, given.blocks)
+        found += BENCHMARK.repetitions(others, special, given, programs, blocks)
+        system = (
+            f"Redis {server.version} on core {given.server_core}, clients on core"
+            f" {given.generator_core}; {given.records:,} keys, values of {VALUE_BYTES} bytes,"
+            f" {given.operations:,} operations, more with pipelining"
+        )
     return BENCHMARK.publish(system, (*CASES, CONNECTIONS, PAUSE), found, given, notes)
 
 
 if __name__ == "__main__":
-    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 200_000)))
+    BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 200_000))

@@ -132,32 +132,22 @@ def run_bare(program: Program, job: Job) -> Once:
     return peers.bare(program, job, connections=job.case.clients)[0]
 
 
-def ycsb_properties(job: Job) -> dict[str, object]:
-    """The properties that YCSB and its Go port share."""
-    read, update = YCSB_MIX.get(job.case.workload, (1.0, 0.0))
-    return {
-        "recordcount": job.records,
-        "operationcount": job.operations,
-        "fieldcount": 1,
-        "fieldlength": VALUE_BYTES,
-        "readproportion": read,
-        "updateproportion": update,
-        "requestdistribution": "zipfian",
-    }
+def properties(job: Job, more: Mapping[str, object]) -> list[str]:
+    """The properties that YCSB and its Go port share, and more."""
+    fields = {"fieldcount": 1, "fieldlength": VALUE_BYTES, **more}
+    return ycsb_words(job.records, job.operations, YCSB_MIX[job.case.workload], fields)
 
 
 def run_ycsb(program: Program, job: Job) -> Once:
     """YCSB 0.17.0's core with a Redis binding."""
-    properties = {**ycsb_properties(job), "redis.host": job.host, "redis.port": job.port}
-    words = ["-threads", str(job.case.clients), *ycsb_words(properties)]
-    return ycsb_once(program, words, job)
+    words = properties(job, {"redis.host": job.host, "redis.port": job.port})
+    return ycsb_once([*program, "-threads", str(job.case.clients)], words, job)
 
 
 def go_ycsb_words(job: Job, command: str) -> list[str]:
     """A command line of the Go port."""
-    address, clients = f"{job.host}:{job.port}", job.case.clients
-    properties = {**ycsb_properties(job), "redis.addr": address, "threadcount": clients}
-    return [command, "redis", *ycsb_words(properties)]
+    more = {"redis.addr": f"{job.host}:{job.port}", "threadcount": job.case.clients}
+    return [command, "redis", *properties(job, more)]
 
 
 def run_go_ycsb(program: Program, job: Job) -> Once:

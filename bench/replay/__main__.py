@@ -10,7 +10,6 @@ over the pairs within a block, with a 95 % t-interval on the logarithms.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -103,13 +102,12 @@ def measure(given: argparse.Namespace) -> bool:
         for peer in (REPLAY, DRAWN):
             kvmark_load(words(CASES[-1], peer), core)
         found = BENCHMARK.repetitions(CASES, compared, given)
-        version = server.version
-    system = (
-        f"Redis {version} on core {given.server_core}, clients on core {core}; {KEYS:,} keys,"
-        f" {given.operations:,} operations"
-    )
+        system = (
+            f"Redis {server.version} on core {given.server_core}, clients on core {core};"
+            f" {KEYS:,} keys, {given.operations:,} operations"
+        )
     return BENCHMARK.publish(system, CASES, found, given)
 
 
 if __name__ == "__main__":
-    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 1_000_000)))
+    BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 10, 1_000_000))

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,18 +95,12 @@ def run_bare(program: Program, job: Job) -> Figures:
 
 def run_ycsb(program: Program, job: Job) -> Figures:
     """YCSB 0.17.0's core with a RocksDB binding."""
-    read, update = YCSB_MIX[job.case.workload]
-    properties = {
-        "recordcount": job.records,
-        "operationcount": job.operations,
-        "readproportion": read,
-        "updateproportion": update,
-        "requestdistribution": "zipfian",
-        "rocksdb.path": job.database,
-        **{f"rocksdb.{name}": value for name, value in OPTIONS.items()},
-    }
-    words = ["-threads", job.case.threads, *ycsb_words(properties)]
-    printed = ycsb_values(execute([*program, *words], ALL_CORES), job.operations)
+    options = {"path": job.database, **OPTIONS}
+    properties = {f"rocksdb.{name}": value for name, value in options.items()}
+    mix = YCSB_MIX[job.case.workload]
+    words = ycsb_words(job.records, job.operations, mix, properties)
+    command = [*program, "-threads", job.case.threads, *words]
+    printed = ycsb_values(execute(command, ALL_CORES), job.operations)
     cpu_ns = printed["[PROCESS], CpuTime(ms)"] * 1e6 / job.operations
     peak_bytes = printed["[PROCESS], MaxResident(KiB)"] * 1024
     return figures(printed[YCSB_THROUGHPUT], cpu_ns, peak_bytes)
@@ -178,8 +171,7 @@ def measure(given: argparse.Namespace) -> bool:
     return BENCHMARK.publish(system, cases, found, given)
 
 
-def main() -> int:
-    """Measures and prints."""
+if __name__ == "__main__":
     made = BENCHMARK.parser(__doc__, 10, 1_000_000)
     made.set_defaults(records=1_000_000)
     made.add_argument("--workloads", nargs="+", default=["c", "a"], choices=list(YCSB_MIX))
@@ -187,8 +179,4 @@ def main() -> int:
     usual = ["kvmark", "bare", "YCSB"]
     made.add_argument("--peers", nargs="+", default=usual, choices=list(PROGRAMS))
     made.add_argument("--folder", type=Path, help="for the databases")
-    return BENCHMARK.run(measure, made)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    BENCHMARK.run(measure, made)

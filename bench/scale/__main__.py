@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -127,14 +126,9 @@ def measure(given: argparse.Namespace) -> bool:
     return named.publish(system, cases, found, given, notes)
 
 
-def main() -> int:
-    """Measures and prints."""
+if __name__ == "__main__":
     made = BENCHMARK.parser(__doc__, 1)
     made.add_argument("--clients", type=int, default=10_000)
     made.add_argument("--duration", type=int, default=10, help="seconds to measure")
     made.add_argument("--nodes", type=int, default=3, help="of Cassandra; 0 to leave it out")
-    return BENCHMARK.run(measure, made)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    BENCHMARK.run(measure, made)

@@ -12,11 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from copy import copy
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -102,31 +99,29 @@ def reading_many(runs: int, ids: Sequence[str]) -> tuple[Case, ...]:
 
 def measure(given: argparse.Namespace) -> bool:
     """Makes the runs, then times the commands; whether nothing failed."""
-    once, fewer = copy(given), copy(given)
-    once.blocks, fewer.blocks = 1, max(1, given.blocks // 3)
     with tempfile.TemporaryDirectory(prefix="kvmark-bench-") as name:
         folder, half = Path(name), given.runs // 2
 
         def timed(case: Case, _: str = "", __: int = 0) -> Figures:
             line, variables = [*KVMARK, *case.words], variables_of(case)
-            begun, reads = time.perf_counter(), case.reads
-            ended = execute(line, ALL_CORES, JUDGED, variables, watched=reads, folder=folder)
-            figures = {TIME.name: time.perf_counter() - begun}
-            return {**figures, MEMORY.name: ended.peak_bytes / 1e6} if reads else figures
+            watched = case.reads
+            ended = execute(line, ALL_CORES, JUDGED, variables, watched=watched, folder=folder)
+            memory = {MEMORY.name: ended.peak_bytes / 1e6} if watched else {}
+            return {TIME.name: ended.took_s} | memory
 
         say(f"making {half} runs")
         execute([*KVMARK, *RUN], ALL_CORES, JUDGED, folder=folder)
         copy_run(folder / "runs", range(1, half))
         first, cases = first_listing(half), frequent(half)
-        found = BENCHMARK.repetitions([first], timed, once) + BENCHMARK.repetitions(
-            cases, timed, given
-        )
+        found = BENCHMARK.repetitions([first], timed, given, blocks=1)
+        found += BENCHMARK.repetitions(cases, timed, given)
         say(f"making {given.runs - half} more, and listing them")
         copy_run(folder / "runs", range(half, given.runs))
         timed(first_listing(given.runs))
         ids = sorted(path.name for path in (folder / "runs").iterdir() if path.is_dir())
         many = reading_many(given.runs, ids[-REPORTED:])
-        found += BENCHMARK.repetitions(many, timed, fewer)
+        fewer = max(1, given.blocks // 3)
+        found += BENCHMARK.repetitions(many, timed, given, blocks=fewer)
     system = f"a folder of {half:,} small runs, then of {given.runs:,}"
     return BENCHMARK.publish(system, (first, *cases, *many), found, given)
 
@@ -155,12 +150,7 @@ def copy_run(runs: Path, numbers: range) -> None:
         (place / "manifest.json").write_text(json.dumps(changed))
 
 
-def main() -> int:
-    """Measures and prints."""
+if __name__ == "__main__":
     made = BENCHMARK.parser(__doc__, 15)
     made.add_argument("--runs", type=int, default=2000, help="number of runs")
-    return BENCHMARK.run(measure, made)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    BENCHMARK.run(measure, made)

@@ -15,7 +15,6 @@ import csv
 import io
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -146,12 +145,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def main() -> int:
-    """Measures and prints."""
+if __name__ == "__main__":
     made = BENCHMARK.parser(__doc__, 5, 500_000)
     made.add_argument("--middle-core", type=int, default=0)
-    return BENCHMARK.run(measure, made)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    BENCHMARK.run(measure, made)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -110,4 +109,4 @@ def write_monitor(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5)))
+    BENCHMARK.run(measure, BENCHMARK.parser(__doc__, 5))

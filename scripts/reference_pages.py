@@ -1,9 +1,14 @@
-"""Prints docs/reference/workloads.md from the models that read workload files."""
+"""Prints a page of docs/reference/, stores.md or workloads.md, from the source.
+
+.venv/bin/python scripts/reference_pages.py stores
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
+import sys
 import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,10 +17,27 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from kvmark import _engine
+from kvmark.drivers import schemes
 from kvmark.spec import faults, laws, statements, workload
 from kvmark.spec.yaml_file import Count, Duration, Size, Strict
 
-HEAD: Final = """\
+STORES: Final = """\
+# Options of stores
+
+Options follow a system's URL: `redis://host:6379?protocol=3&connections=4`. Write special
+characters as in any URL (`%40` is @). An unknown option or a wrong value is an error that lists
+what is known.
+
+This page is generated from the drivers."""
+HEADINGS: Final = "| option | values | default | effect |\n|---|---|---|---|"
+TITLES: Final = {
+    "rocksdb": "RocksDB",
+    "redis": "Redis",
+    "memcached": "memcached",
+    "cql": "Cassandra and compatible servers",
+}
+WORKLOADS: Final = """\
 # Workload files
 
 A workload file is YAML. `kvmark workloads redis/kv > mine.yaml` prints a ready one to start from,
@@ -133,9 +155,9 @@ def variants(union: Any, tag: str) -> Iterator[str]:
         yield f"| {names} | {', '.join(keys)} | {purpose} |"
 
 
-def page() -> Iterator[str]:
-    """The lines of the page."""
-    yield HEAD
+def workloads() -> Iterator[str]:
+    """The lines of workloads.md, from the models that read workload files."""
+    yield WORKLOADS
     for title, model in SECTIONS.items():
         yield f"\n## {title}\n\n| key | values | default | meaning |\n|---|---|---|---|"
         yield from rows(model)
@@ -144,5 +166,19 @@ def page() -> Iterator[str]:
         yield from variants(union, tag)
 
 
+def stores() -> Iterator[str]:
+    """The lines of stores.md: the options of every driver's URL, from its own table."""
+    options = json.loads(_engine.driver_options())
+    yield STORES
+    for name, title in TITLES.items():
+        examples = ", ".join(
+            f"`{one.example}`" for one in schemes().values() if one.driver.name == name
+        )
+        yield f"\n## {title}\n\n{examples}\n\n{HEADINGS}"
+        for one in options[name]:
+            default = "" if one["default"] in {None, ""} else f"`{one['default']}`"
+            yield f"| `{one['name']}` | {one['accepts']} | {default} | {one['meaning']} |"
+
+
 if __name__ == "__main__":
-    print("\n".join(page()))
+    print("\n".join({"stores": stores, "workloads": workloads}[sys.argv[1]]()))
