@@ -161,7 +161,7 @@ repetitions: 3
 def test_a_study_can_be_looked_at_before_it_is_run(tmp_path: Path, program: Program) -> None:
     listed = program("study")
     assert [line.partition(":")[0] for line in listed.out.splitlines()] == [
-        "cassandra-initial", "hcassandra", "proxy", "smoke", "yugabyte-1.0.7",
+        "cassandra-initial", "hcassandra", "proxy", "smoke", "ycsb-published", "yugabyte-1.0.7",
     ]  # fmt: skip
     cases = program("study", "smoke", "--cases", "--json")
     assert {"clients": "4", "value_size": "100"} in cases.json["cases"]
