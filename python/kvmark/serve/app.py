@@ -130,9 +130,10 @@ def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
             lifespan="off",
             timeout_graceful_shutdown=1,
         )
-        ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
         try:
             with suspended():
+                # Whoever reads the address may end the server at once.
+                ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
                 uvicorn.Server(config).run(sockets=[listening])
         except KeyboardInterrupt:
             return
