@@ -32,7 +32,18 @@ HEAVY_FIXTURES = frozenset({"node", "nodes", "cluster", "browser"})
 """Of tests with Java, a cluster of machines or a browser."""
 HEAVY_FILES = frozenset({
     "boundary/test_what_can_be_taken_out.py",
+    "commands/test_listing_runs.py",
+    "end_to_end/test_experiments.py",
+    "end_to_end/test_failing_systems.py",
     "end_to_end/test_interrupts.py",
+    "end_to_end/test_ownership.py",
+    "end_to_end/test_redis_faults.py",
+    "end_to_end/test_secrets.py",
+    "end_to_end/test_traces.py",
+    "end_to_end/test_verification.py",
+    "experiment/test_executed_studies.py",
+    "experiment/test_resumed_studies.py",
+    "fleet/test_wrong_use.py",
     "simulation/test_queues.py",
 })  # fmt: skip
 """Files of tests that take minutes."""
