@@ -66,6 +66,7 @@ WRONG = {
     "unknown step": ("ycsb --workloads load,z", "'z'"),
     "step without its records": ("ycsb --workloads load,delete,a", "reload"),
     "no records": ("ycsb --records 0", "records"),
+    "no load": ("ycsb --workloads a,c --system rocksdb:db", "write --workloads load,a,c"),
     "no repetition": ("ycsb --repetitions 0", "repetitions"),
     "load and transactions": ("ycsb -load -t", "-load"),
     "missing property file": ("ycsb -P none", "none"),

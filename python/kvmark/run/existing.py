@@ -49,6 +49,18 @@ def check_existing(system: SystemUrl, on_existing: OnExisting) -> None:
         _prove(system, contents, None)
 
 
+def check_loaded(system: SystemUrl, on_existing: OnExisting, advice: str) -> None:
+    """Refuses a system without records before a study that loads none; `advice` ends the sentence.
+
+    Raises:
+        UsageError: there are no records.
+        SystemUnderTestError: the system doesn't report its contents.
+    """
+    contents = _contents(system, on_existing)
+    if contents is not None and contents.found is None:
+        raise UsageError(f"{system} has no records: {advice}")
+
+
 def make_room(system: SystemUrl, on_existing: OnExisting, claim: DatasetClaim | None) -> None:
     """Empties a system before a first load, and marks it.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import execute_design, named_system, open_journal
-from kvmark.errors import AnswerIsNo, SpecError, UsageError
+from kvmark.errors import AnswerIsNo, SpecError
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling
 from kvmark.frontends.ycsb.options import YcsbOptions
@@ -27,10 +27,15 @@ from kvmark.records import Judgement, Manifest, Records, Run
 from kvmark.report.model import units
 from kvmark.report.views.gather import sequence_answer
 from kvmark.report.views.screen import sequence_screen
-from kvmark.run.existing import DatasetClaim, OnExisting, check_existing, make_room
+from kvmark.run.existing import (
+    DatasetClaim,
+    OnExisting,
+    check_existing,
+    check_loaded,
+    make_room,
+)
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.rocksdb import scratch_folder
-from kvmark.testbed.system import contents_of
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.study import StudyOptions
@@ -157,7 +162,9 @@ def execute_sequence(
         if not options.resume and any(step.fresh for step in placed.first_steps()):
             check_existing(placed.system, options.on_existing)
         elif not options.resume:
-            _check_loaded(placed)
+            steps = ",".join(placed.workloads)
+            advice = f"write --workloads load,{steps}"
+            check_loaded(placed.system, options.on_existing, advice)
         journal = open_journal(sequence, options)
         # Records in a scratch database need no proof of origin.
         choice: OnExisting = "remove" if system is None else options.on_existing
@@ -205,17 +212,6 @@ def documents() -> Mapping[str, Answers]:
     }
     purpose = "YCSB's sequence, a row for each workload and size."
     return {"sequence": Answers(fields, ("ycsb",), purpose)}
-
-
-def _check_loaded(study: YcsbStudy) -> None:
-    """Refuses a sequence without a load on an empty system."""
-    system = study.system
-    contents = contents_of(system.driver, system.options, system.password)
-    if contents is not None and contents.found is None:
-        steps = ",".join(study.workloads)
-        raise UsageError(
-            f"workloads: {system} has no records for {steps}: write --workloads load,{steps}"
-        )
 
 
 @contextmanager
