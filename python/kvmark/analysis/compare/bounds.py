@@ -41,6 +41,15 @@ class ObjectiveFigure:
     unanswered: float = 0.0
     #: Whether unanswered operations put the figure beyond any bound.
     is_beyond: bool = False
+    #: The service time with its unit, where the generator was late and it met the objective: the
+    #: system may have met it.
+    served: str = ""
+
+    @property
+    def headline(self) -> str:
+        """How it stands, for a reader of the whole run."""
+        beside = f"; the generator was late, and the service time met it with {self.served}"
+        return f"{self.sentence}{beside if self.served else ''}."
 
     @property
     def held(self) -> bool | None:
@@ -100,29 +109,22 @@ _GENERATOR_LATE: Final = frozenset({"schedule_late", "generator_saturated", "wai
 """Reasons for which the generator, and not the system, may have missed an objective."""
 
 
-def objective_figures(run: Run) -> tuple[ObjectiveFigure, ...]:
+def objective_figures(run: Run, verdict: Verdict) -> tuple[ObjectiveFigure, ...]:
     """The figures of the objectives that the run was measured for."""
-    texts = run.manifest.spec.get("objectives", ())
-    return tuple(figure([run], parse_objective(text)) for text in texts)
-
-
-def objective_sentences(run: Run, verdict: Verdict) -> tuple[str, ...]:
-    """How each objective stands.
-
-    Where the generator was late, the service time stands beside it: the system may have met it.
-    """
     late = any(reason.code in _GENERATOR_LATE for reason in verdict.reasons)
-    sentences = []
-    for one in objective_figures(run):
-        sentence, metric = one.sentence, one.objective.metric
-        if late and one.held is False and metric.is_time and metric.time == "response":
-            served = replace(one.objective, metric=replace(metric, time="service"))
-            service = figure([run], served)
-            if service.held and service.value is not None:
-                shown = _shown(served, service.value)
-                sentence += f"; the generator was late, and the service time met it with {shown}"
-        sentences.append(f"{sentence}.")
-    return tuple(sentences)
+    texts = run.manifest.spec.get("objectives", ())
+    figures = [figure([run], parse_objective(text)) for text in texts]
+    return tuple(replace(one, served=_served(run, one)) if late else one for one in figures)
+
+
+def _served(run: Run, missed: ObjectiveFigure) -> str:
+    """The service time that met an objective which the response time missed; else empty."""
+    metric = missed.objective.metric
+    if missed.held is not False or not metric.is_time or metric.time != "response":
+        return ""
+    objective = replace(missed.objective, metric=replace(metric, time="service"))
+    service = figure([run], objective)
+    return _shown(objective, service.value) if service.held and service.value is not None else ""
 
 
 def _shown(objective: Objective, value: float) -> str:

@@ -122,7 +122,6 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
         KvmarkError: the run failed or was interrupted, is INVALID, or misses an objective.
         RunError: the report can't be written.
     """
-    from kvmark.analysis.compare.bounds import objective_figures
     from kvmark.experiment.judging import close_and_judge
     from kvmark.records import Judgement
     from kvmark.report.views.gather import run_answer
@@ -130,11 +129,10 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
 
     run, verdict = close_and_judge(records, carried.folder.id)
     answer = run_answer(run, verdict, page_runs=None if options.report is None else 1)
-    figures = objective_figures(run)
     names = ("value", "held", "sentence")
     objectives = [
         {"objective": one.objective.text, **{name: getattr(one, name) for name in names}}
-        for one in figures
+        for one in answer.objectives
     ]
     document = {"run": run.id, "summary": answer.summary, "verdict": verdict}
     document["objectives"] = objectives
@@ -143,5 +141,5 @@ def _answer(carried: ExecutedRun, records: Records, options: RunOptions) -> None
     carried.or_raise()
     if verdict.judgement is Judgement.INVALID:
         raise AnswerIsNo(f"run {run.id} is INVALID, for the reasons above")
-    if not all(one.held for one in figures):
-        raise AnswerIsNo("; ".join(one.sentence for one in figures if not one.held))
+    if missed := [one.sentence for one in answer.objectives if not one.held]:
+        raise AnswerIsNo("; ".join(missed))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from kvmark.analysis.compare.bounds import ObjectiveFigure
 from kvmark.analysis.summary.chart_data import Stretch, Timeline, TimeSteps
 from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
@@ -65,7 +66,7 @@ class RunAnswer:
     time_steps: TimeSteps | None = None
     #: For terminals: the counted phases over time.
     timelines: tuple[Timeline, ...] = ()
-    #: How the objectives of `--slo` stand, a sentence each.
-    objectives: tuple[str, ...] = ()
+    #: The figures of the objectives of `--slo`.
+    objectives: tuple[ObjectiveFigure, ...] = ()
     #: Another tool's figures; none for kvmark's runs.
     imported: ImportedRecord | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from kvmark.analysis.compare.bounds import objective_sentences
+from kvmark.analysis.compare.bounds import objective_figures
 from kvmark.analysis.summary import chart_data
 from kvmark.analysis.summary.faults import Segment, fault_spans
 from kvmark.analysis.summary.imported import Curve, imported_curves, imported_steps
@@ -102,7 +102,7 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
         ),
         faults=fault_spans(run),
         around_faults=chart_data.around_faults(run, summary.faults),
-        objectives=objective_sentences(run, verdict),
+        objectives=objective_figures(run, verdict),
     )
 
 

@@ -121,7 +121,7 @@ def run_sentence(run: RunAnswer) -> str:
 
 def lead_sentences(run: RunAnswer) -> tuple[str, ...]:
     """What was asked of the run: its objectives, the writes that it lost, and its faults."""
-    sweep, leads = run.summary.sweep, [*run.objectives]
+    sweep, leads = run.summary.sweep, [one.headline for one in run.objectives]
     if sweep is not None and sweep.records:
         number = f"{units.whole(sweep.lost)} of" if sweep.lost else "None of"
         records = f"{units.whole(sweep.records)} records that were read back"
