@@ -669,6 +669,18 @@ def test_a_reason_is_one_sentence_with_evidence_threshold_and_advice(healthy: Ma
     assert "why they failed" in reason.advice
 
 
+def test_advice_is_not_what_the_run_does_already_or_can_not_do(healthy_open: Make) -> None:
+    draft = healthy_open()
+    late(0.05)(draft)
+    for spec, advice in (
+        ({"pin": [0]}, "stop other programs"),
+        ({"replay": {"speed": 1}}, "--speed"),
+    ):
+        draft.spec.update(spec)
+        (reason,) = judge(draft.run()).reasons
+        assert advice in reason.advice
+
+
 def test_a_case_is_judged_by_its_worst_run_and_says_how_many(healthy: Make) -> None:
     bad, good = judged(healthy, turned("timeout", 100)), judged(healthy)
     combined = case_verdict([bad, good, good])

@@ -14,6 +14,7 @@ from kvmark.analysis.verdict.judge import Verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records.store import Judgement
 from kvmark.report.model.page import verdict_summary
+from kvmark.report.views.screen import reason_lines
 from kvmark.report.views.study import case_titles
 from kvmark.report.views.verdicts import caveats, scope_text
 
@@ -26,6 +27,11 @@ Levels = dict[str, str]
 
 def reason(code: str, sentence: str = "") -> Reason:
     return Reason(code, Level.SUSPECT, None, sentence, {}, None, "")
+
+
+def test_a_screen_shows_the_only_reason_of_a_verdict() -> None:
+    found = caveats([("run", Verdict.of([reason("too_few_samples", "Few.")]), {})], "runs")
+    assert reason_lines(found, 80, "more")[0].plain == "SUSPECT too_few_samples: Few."
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,9 @@ def check_gone(phase: JudgedPhase) -> Iterator[Reason | None]:
     length_ns = phase.record.end_ns - start_ns
     if run.manifest.spec.get("faults") or length_ns < _LEAST_GONE_NS:
         return
+    if not any(by_outcome(phase.whole, excluded=_NOT_ERRORS).values()):
+        # The intervals of most runs needn't be read.
+        return
     rows = interval_sums(phase.full_intervals)
     answered = rows.filter(pl.col("succeeded") > 0).sort("start_ns")
     if answered.is_empty():
@@ -237,8 +240,9 @@ def check_gone(phase: JudgedPhase) -> Iterator[Reason | None]:
     begin_ns, end_ns = answered.row(-1, named=True)["start_ns"], answered["end_ns"][-1]
     # Connections fail within the interval of the last success, or after it.
     failed = int(rows.filter(pl.col("start_ns") >= begin_ns)["failed"].sum())
-    notices = (one for one in run.manifest.engine.notices if one.phase == phase.record.index)
-    said = next((one.message for one in notices), f"{failed} operations failed")
+    found = (one for one in run.manifest.engine.notices if one.code == "operations_failed")
+    messages = (one.message for one in found if one.phase == phase.record.index)
+    said = next(messages, f"{failed} operations failed")
     lasted_s, whole_s = (end_ns - start_ns) / 1e9, length_ns / 1e9
     yield phase.reason(
         "server_gone",

@@ -68,12 +68,10 @@ def judge(run: Run) -> Verdict:
 
 def _advised(reason: Reason, run: Run) -> Reason:
     """The reason with advice that the run hasn't followed already, and that it can follow."""
-    rule, advice = RULES[reason.code], None
-    if run.manifest.spec.get("replay"):
-        advice = rule.advice_of_replay
-    elif run.manifest.spec.get("pin"):
-        advice = rule.advice_pinned
-    return reason if advice is None else replace(reason, advice=advice)
+    rule, spec = RULES[reason.code], run.manifest.spec
+    of_replay = rule.advice_of_replay if spec.get("replay") else None
+    pinned = rule.advice_pinned if spec.get("pin") else None
+    return replace(reason, advice=of_replay or pinned or reason.advice)
 
 
 def _reasons(run: Run) -> Iterator[Reason | None]:

@@ -83,12 +83,16 @@ def _is_later(response: Times, service: Times) -> bool:
 
 def reason_lines(caveats: Sequence[Caveat], width: int, more: str) -> list[Text]:
     """The most serious reasons, a line each, and how many others the command `more` prints."""
-    shown = [one for one in caveats if one.reason.code not in _USUAL][:_MOST_REASONS]
+    shown = [one for one in caveats if not _is_usual(one)][:_MOST_REASONS]
     lines = [_reason_line(one, width) for one in shown]
     if others := len(caveats) - len(shown):
         lead = "and " if lines else ""
         lines.append(Text(f"{lead}{others} {'note' if others == 1 else 'notes'}: {more}", "dim"))
     return lines
+
+
+def _is_usual(caveat: Caveat) -> bool:
+    return caveat.reason.level is Level.NOTE and caveat.reason.code in _USUAL
 
 
 def _reason_line(caveat: Caveat, width: int) -> Text:
