@@ -321,7 +321,7 @@ class _Crew:
     def _next(self, share: int, stream: Iterator[Any]) -> Report:
         try:
             report: Report = self.ray.get(next(stream))
-        except self.ray.exceptions.RayError as problem:
+        except (self.ray.exceptions.RayError, StopIteration) as problem:
             self.lost.add(share)
             report = Report(problem=(GeneratorDied.__name__, _why(problem)))
         if report.is_last:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -129,7 +129,7 @@ def prune(
     matching = [
         one
         for one in tagged[keep or 0 :]
-        if older_than is None or records.now() - datetime.fromisoformat(one.created) > least
+        if older_than is None or records.now() - _created(one) > least
     ]
     reasons = {one.id: _reason_to_stay(records, one, force=removal.force) for one in matching}
     kept = {run: reason for run, reason in reasons.items() if reason is not None}
@@ -227,6 +227,12 @@ def _remove_all(records: Records, entries: Sequence[Entry]) -> list[str]:
             raise Interrupted(
                 f"interrupted: {len(entries) - remaining} of {len(entries)} runs were removed"
             ) from None
+
+
+def _created(entry: Entry) -> datetime:
+    """When a run was made; an instant without a zone is in UTC, as ids are."""
+    created = datetime.fromisoformat(entry.created)
+    return created if created.tzinfo is not None else created.replace(tzinfo=UTC)
 
 
 def _experiments(records: Records, entries: Sequence[Entry]) -> dict[str, journals.Journal]:
