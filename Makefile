@@ -68,7 +68,7 @@ wheel: setup ## Build a wheel for any Linux with glibc 2.27, and an sdist, into 
 ABOUT := scripts/licences/about
 LIC := dist/LICENCES.md
 licences: ## Write the licences of the libraries in a wheel to dist/
-	cargo install --quiet --locked --features cli --root .cache cargo-about@0.9.3
+	@mkdir -p dist && cargo install --quiet --locked --features cli --root .cache cargo-about@0.9.3
 	.cache/bin/cargo-about generate -c $(ABOUT).toml -m crates/pyext/Cargo.toml $(ABOUT).hbs >$(LIC)
 
 FRESH := $(PYTHON) scripts/fresh.py

@@ -195,6 +195,15 @@ def test_the_command_names_format_figures_and_run(command: Command, records: Rec
     assert (code, entry.id in out, "SUSPECT" in out) == (0, True, True)
     code, out, _ = command("show")
     assert (code, "not judged" in out) == (0, True)
+    command(
+        "run", "ycsb/c", "--system", "sim:?clock=virtual", "--load", "never", "--operations", 99
+    )
+    report = records.root / "both.md"
+    assert command("runs", "report", "last", entry.id, "-o", report)[0] == 0
+    rows = [
+        line.split(" | ") for line in report.read_text().splitlines() if line.startswith("| 2 ")
+    ]
+    assert {(row[2], row[-1]) for row in rows} >= {("7,576", "not judged |")}
 
 
 def test_the_command_answers_in_json(command: Command) -> None:

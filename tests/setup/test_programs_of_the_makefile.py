@@ -83,6 +83,10 @@ def test_marked_blocks_run_in_one_folder_and_may_answer_no(
     assert capfd.readouterr().out.split() == [f"{document}:5", "one", f"{document}:16", "one"]
 
 
+def test_the_commands_of_the_readme_run() -> None:
+    assert document_commands.main([str(document_commands.BIN.parents[1] / "README.md")]) == 0
+
+
 def test_an_error_fails_with_its_line(document: Path, capfd: pytest.CaptureFixture[str]) -> None:
     document.write_text(
         TEXT.replace("    cat file\n", "    cat file\n    (exit 2)\n    echo two\n")

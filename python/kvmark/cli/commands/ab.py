@@ -83,7 +83,7 @@ def ab(options: ABOptions) -> None:
         precision=Precision(within, find, options.max_blocks, exactly=repetitions),
         seed=options.seed,
         allow=allowed,
-        named=named_differences(*(side.spec.as_json()["system"] for side in sides.values())),
+        named=named_differences(*(side.spec.system.text for side in sides.values())),
     )
     names = dict.fromkeys(name for plan in design.check() for name in operation_names(plan))
     metrics = [decided_by, *(one.metric for one in gate.conditions)]
