@@ -115,7 +115,9 @@ def install(missing: list[Need]) -> None:
     packages = [need.package for need in missing]
     print("installing", *packages, flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    quiet = ["apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
+    # Another installation, such as the machine's own update, is waited for.
+    options = ("Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=300")
+    quiet = ["apt-get", "-qq", *(word for option in options for word in ("-o", option))]
     for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
         # Its standard output has a line for each package; errors are on standard error.
         words, output = [*quiet, *command], subprocess.DEVNULL

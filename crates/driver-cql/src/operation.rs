@@ -1,6 +1,7 @@
 //! The operations of clients: their frames and results.
 
 use kvmark_driver::{Call, Effect, Expected, Reply, Request};
+use kvmark_driver_server::framed::{InFlightOperation, Progress};
 use kvmark_plan::{Kind, Outcome};
 use scylla::statement::Consistency;
 
@@ -8,6 +9,7 @@ use crate::failure::Failure;
 use crate::prepared::Prepared;
 use crate::records;
 use crate::retry::Repeats;
+use crate::session::Shared;
 use crate::statement::UserStatement;
 use crate::text::{Batch, Places, Terms, Text};
 
@@ -72,11 +74,9 @@ pub(crate) struct CqlOperation {
     /// Whether a command counts as a row if its condition is met.
     counts_commands: bool,
     commands: u32,
-    /// Commands that haven't ended.
-    outstanding: u32,
-    is_issued: bool,
     is_missed: bool,
-    pub(crate) failure: Option<Failure>,
+    /// Its outstanding exchanges are the commands that haven't ended.
+    progress: Progress,
     /// The replies by command; empty if one frame answers all commands.
     pub(crate) replies: Vec<Reply>,
     /// The effects of ended commands that may not be applied, by number.
@@ -96,7 +96,7 @@ impl CqlOperation {
         self.is_read = request.kind == Kind::Read;
         (self.wants_values, self.expected) = (request.wants_values, request.expected.copied());
         self.is_unlike = false;
-        (self.is_issued, self.is_missed, self.failure) = (false, false, None);
+        self.is_missed = false;
         self.replies.clear();
         self.effects.clear();
         match &request.statement {
@@ -113,7 +113,7 @@ impl CqlOperation {
         time: Option<i64>,
     ) -> Result<(), Failure> {
         (self.all_pages, self.batch, self.counts_commands) = (true, None, false);
-        (self.commands, self.outstanding) = (1, 1);
+        (self.commands, self.progress.outstanding) = (1, 1);
         let number = prepared.of_record(request)?;
         let text = prepared.text(number);
         self.add(number, 0, true).write(text, time, |values| {
@@ -136,10 +136,10 @@ impl CqlOperation {
         self.commands = commands as u32;
         self.counts_commands = !statement.selects;
         if let Some(batch) = batch {
-            self.outstanding = 1;
+            self.progress.outstanding = 1;
             return self.of_batch(prepared, statement, batch, call, time);
         }
-        self.outstanding = self.commands;
+        self.progress.outstanding = self.commands;
         if commands > 1 || statement.parts.len() > 1 {
             self.replies.resize_with(commands, Reply::default);
         }
@@ -214,7 +214,7 @@ impl CqlOperation {
 
     /// The first step of each command; these are sent together.
     pub(crate) fn firsts(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
-        let each = self.count.checked_div(self.outstanding as usize).unwrap_or(1).max(1);
+        let each = self.count.checked_div(self.progress.outstanding as usize).unwrap_or(1).max(1);
         (0..self.count as u32).step_by(each)
     }
 
@@ -222,12 +222,6 @@ impl CqlOperation {
     pub(crate) fn terms(&self, prepared: &Prepared, number: u32) -> Terms {
         let text = self.steps[number as usize].text;
         self.batch.as_ref().map_or(prepared.text(text).terms, |batch| batch.terms)
-    }
-
-    /// Marks the operation as issued. Returns whether it wasn't.
-    #[inline]
-    pub(crate) fn issue(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_issued, true)
     }
 
     /// Ends a step. Returns the next step of its command, or whether all commands have ended.
@@ -258,7 +252,7 @@ impl CqlOperation {
         let is_repeated = retries.is_some_and(|retries| retries.is_repeated);
         let effect = if is_repeated { Effect::Unknown } else { Effect::of(failure.outcome) };
         self.add_effect(number, effect);
-        self.failure.get_or_insert(failure);
+        self.progress.failure.get_or_insert(failure);
         self.end_command()
     }
 
@@ -279,14 +273,21 @@ impl CqlOperation {
 
     #[inline]
     fn end_command(&mut self) -> Next {
-        self.outstanding -= 1;
-        if self.outstanding == 0 { Next::End } else { Next::Nothing }
+        self.progress.outstanding -= 1;
+        if self.progress.outstanding == 0 { Next::End } else { Next::Nothing }
+    }
+}
+
+impl InFlightOperation for CqlOperation {
+    type Context = Shared;
+
+    #[inline]
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
     }
 
-    /// The outcome and the reply of an operation without a failure. `single` is the reply of an
-    /// operation with one frame.
     #[inline]
-    pub(crate) fn reply<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
+    fn outcome(&mut self, single: &mut Reply) -> Outcome {
         let reply = match &mut self.replies[..] {
             [] => {
                 // The number of rows that it would have counted by command.
@@ -302,13 +303,21 @@ impl CqlOperation {
         };
         reply.effects.clone_from(&self.effects);
         let nothing = self.is_read && reply.rows == 0;
-        let outcome = match self.is_missed || nothing {
+        match self.is_missed || nothing {
             true => Outcome::Miss,
             false if self.is_unlike => Outcome::Mismatch,
             false => Outcome::Ok,
-        };
-        (outcome, reply)
+        }
     }
+
+    #[inline]
+    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
+        self.replies.first().unwrap_or(single)
+    }
+
+    /// The next operation reuses its memory.
+    #[inline]
+    fn clear(&mut self, _: &mut Shared) {}
 }
 
 /// The action after a step.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Completions, Deadlines, OpenError, Reply, Request, Session, Ticket};
-use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, Lost, poll};
+use kvmark_driver_server::framed::{
+    ABANDONED, Framed, Handler, InFlight, InFlightOperation as _, Lost, poll,
+};
 use kvmark_plan::Outcome;
 use scylla::errors::DbError;
 use scylla_cql_core::frame::response::error::Error;
@@ -50,20 +52,13 @@ pub(crate) struct Shared {
 
 /// A worker's session. Its clients share the connections to every node.
 pub struct CqlSession {
-    shared: Shared,
-    framed: Framed<Wire>,
+    clients: InFlight<Wire, CqlOperation>,
     routing: Routing,
-    /// The operations by ticket.
-    operations: Vec<CqlOperation>,
-    /// Results that weren't passed on yet.
-    ended: Vec<(Ticket, Result<(), Failure>)>,
     /// The steps that wait until a connection's node has prepared a text, by both.
     preparations: BTreeMap<(usize, u32), Vec<(Ticket, u32)>>,
     /// Tickets submitted since the last poll, if `request_timeout_ms` is set.
     fresh: Vec<Ticket>,
     deadlines: Deadlines,
-    /// The reply of an operation with one frame.
-    single: Reply,
     tally: Tally,
 }
 
@@ -78,32 +73,28 @@ impl CqlSession {
         routing.renew(&shared.prepared, &mut framed);
         let limit_ns = settings.request_timeout.map(|limit| limit.as_nanos() as u64);
         Ok(Self {
-            framed,
+            clients: InFlight::new(framed, shared, clients, false),
             routing,
-            operations: (0..clients).map(|_| CqlOperation::default()).collect(),
-            ended: Vec::new(),
             preparations: BTreeMap::new(),
             fresh: Vec::new(),
             deadlines: Deadlines::new(clients as usize, limit_ns),
-            single: Reply::default(),
             tally: Tally::default(),
-            shared,
         })
     }
 
     /// Adopts the latest topology.
     #[cold]
     fn renew(&mut self) {
-        let Self { routing, framed, shared, .. } = self;
-        for node in routing.renew(&shared.prepared, framed) {
-            for lost in self.framed.forget(node) {
+        let InFlight { framed, context, .. } = &mut self.clients;
+        for node in self.routing.renew(&context.prepared, framed) {
+            for lost in self.clients.framed.forget(node) {
                 self.lost(lost);
             }
         }
     }
 
     fn begin(&mut self, ticket: Ticket, request: &Request<'_>) -> Result<(), Failure> {
-        let Self { operations, shared, .. } = self;
+        let InFlight { operations, context: shared, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
         let time = shared.settings.client_timestamps.then_some(request.at_us);
         operation.begin(&shared.prepared, request, time)?;
@@ -113,7 +104,7 @@ impl CqlSession {
         }
         let firsts = operation.firsts();
         if firsts.len() == 0 {
-            self.ended.push((ticket, Ok(())));
+            self.clients.end(ticket);
         }
         firsts.for_each(|number| self.send(ticket, number));
         Ok(())
@@ -122,8 +113,8 @@ impl CqlSession {
     /// Sends a step to a replica of its partition, or to another node.
     #[inline]
     fn send(&mut self, ticket: Ticket, number: u32) {
-        let Self { operations, routing, framed, shared, .. } = self;
-        let step = operations[ticket as usize].step(number);
+        let InFlight { operations, framed, context: shared, .. } = &mut self.clients;
+        let (step, routing) = (operations[ticket as usize].step(number), &mut self.routing);
         let token = if routing.by_token() { step.token(&shared.prepared) } else { None };
         let tried = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
         let index = routing.choose(framed, ticket, step.text, token, tried);
@@ -133,7 +124,7 @@ impl CqlSession {
     /// Sends a step on a connection.
     #[inline]
     fn send_on(&mut self, ticket: Ticket, number: u32, index: usize) {
-        let Self { operations, framed, shared, tally, .. } = self;
+        let InFlight { operations, framed, context: shared, .. } = &mut self.clients;
         let step = operations[ticket as usize].step(number);
         let compression = shared.settings.compression;
         let packed = compression.map(|compression| text::compressed(&step.frame, compression));
@@ -152,7 +143,7 @@ impl CqlSession {
         match entered {
             Ok(Some(stream)) => {
                 step.sent = Sent::On { index, stream };
-                tally.add(Count::Attempts, 1);
+                self.tally.add(Count::Attempts, 1);
             }
             Ok(None) => self.fail_step(ticket, number, no_stream()),
             Err(failure) => {
@@ -165,7 +156,7 @@ impl CqlSession {
     /// Closes a connection.
     #[cold]
     fn fail_connection(&mut self, index: usize, failure: &Failure, was_met: bool) {
-        for lost in self.framed.fail(index, failure, was_met) {
+        for lost in self.clients.framed.fail(index, failure, was_met) {
             self.lost(lost);
         }
     }
@@ -174,33 +165,24 @@ impl CqlSession {
     #[cold]
     fn fail_step(&mut self, ticket: Ticket, number: u32, failure: Failure) {
         self.tally.add(Count::AttemptsFailed, 1);
-        let operation = &mut self.operations[ticket as usize];
+        let operation = &mut self.clients.operations[ticket as usize];
         operation.step(number).sent = Sent::Nowhere;
         if operation.fail(number, failure) == Next::End {
-            self.ended.push((ticket, Ok(())));
+            self.deadlines.disarm(ticket);
+            self.clients.end(ticket);
         }
     }
 
     /// Ends a step with a complete reply.
     #[inline]
     fn end_step(&mut self, ticket: Ticket, number: u32, at_ns: u64, done: &mut impl Completions) {
-        match self.operations[ticket as usize].end_step(number) {
+        match self.clients.operations[ticket as usize].end_step(number) {
             Next::Step(next) => self.send(ticket, next),
             Next::Nothing => {}
-            Next::End => self.complete(ticket, at_ns, done),
-        }
-    }
-
-    /// Passes on the result of an operation.
-    #[inline]
-    fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
-        self.deadlines.disarm(ticket);
-        let operation = &mut self.operations[ticket as usize];
-        let failure = operation.failure.take();
-        let (outcome, reply) = operation.reply(&mut self.single);
-        match failure {
-            None => done.completed(ticket, at_ns, outcome, reply),
-            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
+            Next::End => {
+                self.deadlines.disarm(ticket);
+                self.clients.complete(ticket, at_ns, done);
+            }
         }
     }
 
@@ -214,9 +196,10 @@ impl CqlSession {
         done: &mut impl Completions,
     ) {
         let (ticket, number, index) = at;
-        self.operations[ticket as usize].step(number).sent = Sent::Nowhere;
-        self.single.clear();
-        let Shared { settings, counters, .. } = &self.shared;
+        let InFlight { operations, single, context, .. } = &mut self.clients;
+        operations[ticket as usize].step(number).sent = Sent::Nowhere;
+        single.clear();
+        let Shared { settings, counters, .. } = &*context;
         let body = frame.body(settings.compression, |text| counters.warned(text));
         let taken = body.and_then(|body| match frame.opcode {
             RESULT => self.take_result(at, &body),
@@ -234,7 +217,7 @@ impl CqlSession {
     #[inline]
     fn take_result(&mut self, at: StepAt, body: &[u8]) -> Result<After, Failure> {
         let (ticket, number, _) = at;
-        let Self { operations, shared, single, .. } = self;
+        let InFlight { operations, context: shared, single, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
         let text = shared.prepared.text(operation.step(number).text);
         match rows::read(body)? {
@@ -268,9 +251,10 @@ impl CqlSession {
 
     /// Decides about a request after an error of a node, and applies a lower consistency level.
     fn decide(&mut self, (ticket, number, _): StepAt, error: &DbError) -> Decision {
-        let retry = self.shared.settings.retry;
-        let operation = &mut self.operations[ticket as usize];
-        let terms = operation.terms(&self.shared.prepared, number);
+        let InFlight { operations, context: shared, .. } = &mut self.clients;
+        let retry = shared.settings.retry;
+        let operation = &mut operations[ticket as usize];
+        let terms = operation.terms(&shared.prepared, number);
         let step = operation.step(number);
         let retries = step.retries(terms.consistency);
         let decision =
@@ -284,10 +268,10 @@ impl CqlSession {
 
     /// Whether another node is up that wasn't tried for a step.
     fn has_others(&mut self, (ticket, number, index): StepAt) -> bool {
-        let own = self.framed.node_of(index);
-        let step = self.operations[ticket as usize].step(number);
+        let InFlight { operations, framed, .. } = &mut self.clients;
+        let own = framed.node_of(index);
+        let step = operations[ticket as usize].step(number);
         let nodes = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
-        let framed = &self.framed;
         let mut others = self.routing.nodes().iter();
         others.any(|node| *node != own && !nodes.contains(node) && framed.is_up(*node))
     }
@@ -296,9 +280,10 @@ impl CqlSession {
     fn send_again(&mut self, (ticket, number, index): StepAt, elsewhere: bool) {
         self.tally.add(Count::AttemptsFailed, 1);
         self.tally.add(Count::Retries, 1);
-        let node = self.framed.node_of(index);
-        let operation = &mut self.operations[ticket as usize];
-        let level = operation.terms(&self.shared.prepared, number).consistency;
+        let InFlight { operations, framed, context: shared, .. } = &mut self.clients;
+        let node = framed.node_of(index);
+        let operation = &mut operations[ticket as usize];
+        let level = operation.terms(&shared.prepared, number).consistency;
         let retries = operation.step(number).retries(level);
         retries.is_repeated = true;
         if elsewhere {
@@ -313,7 +298,8 @@ impl CqlSession {
     #[cold]
     fn prepare(&mut self, at: StepAt, id: &[u8]) -> Result<(), Failure> {
         let (ticket, number, index) = at;
-        let Self { operations, framed, shared, preparations, .. } = self;
+        let InFlight { operations, framed, context: shared, .. } = &mut self.clients;
+        let preparations = &mut self.preparations;
         let step = operations[ticket as usize].step(number);
         let most = shared.prepared.texts.len() as u32;
         let (Some(text), true) = (shared.prepared.find(id), step.preparations <= most) else {
@@ -348,8 +334,9 @@ impl CqlSession {
     /// Takes the reply to a request to prepare a statement.
     #[cold]
     fn take_prepared(&mut self, index: usize, text: u32, frame: &Frame<'_>) {
-        let prepared = frame.body(self.shared.settings.compression, |_| ()).and_then(|body| {
-            let known = &self.shared.prepared.text(text).id;
+        let shared = &self.clients.context;
+        let prepared = frame.body(shared.settings.compression, |_| ()).and_then(|body| {
+            let known = &shared.prepared.text(text).id;
             match (frame.opcode, &body) {
                 (ERROR, body) => {
                     db_error(body).and_then(|known| Err(refused(&known.error, &known.reason)))
@@ -384,14 +371,15 @@ impl CqlSession {
         let Lost { index, failure, was_open, .. } = lost;
         if !was_open {
             // The step wasn't sent.
-            if self.routing.any_up(&self.framed) {
+            if self.routing.any_up(&self.clients.framed) {
                 return self.send(ticket, number);
             }
             let text = format!("no node can be reached: {}", failure.text);
             return self.fail_step(ticket, number, Failure::new(failure.outcome, text));
         }
-        let terms = self.operations[ticket as usize].terms(&self.shared.prepared, number);
-        if self.shared.settings.retry != Retry::None
+        let InFlight { operations, context: shared, .. } = &self.clients;
+        let terms = operations[ticket as usize].terms(&shared.prepared, number);
+        if shared.settings.retry != Retry::None
             && terms.idempotent
             && self.has_others((ticket, number, index))
         {
@@ -406,31 +394,32 @@ impl CqlSession {
     fn expire(&mut self, now_ns: u64) {
         while let Some(ticket) = self.deadlines.take_due(now_ns) {
             self.tally.add(Count::RequestTimeouts, 1);
-            let limit_ms = self.shared.settings.request_timeout.unwrap_or_default().as_millis();
-            let framed = &self.framed;
+            let InFlight { operations, framed, context: shared, .. } = &mut self.clients;
+            let limit_ms = shared.settings.request_timeout.unwrap_or_default().as_millis();
             let waits = |sent: Sent| match sent {
                 Sent::On { index, .. } | Sent::AfterPreparing { index } => !framed.is_open(index),
                 Sent::Nowhere => false,
             };
-            let steps = self.operations[ticket as usize].steps();
-            let (outcome, what) = match steps.iter().any(|step| waits(step.sent)) {
-                true => (Outcome::Connection, "no node could be reached"),
-                false => (Outcome::Timeout, "no answer"),
-            };
-            let text = format!("{what} within request_timeout_ms ({limit_ms})");
-            let failure = Failure::new(outcome, text);
-            self.forget(ticket);
-            self.operations[ticket as usize].failure = None;
-            self.ended.push((ticket, Err(failure)));
+            let operation = &mut operations[ticket as usize];
+            let is_unsent = operation.steps().iter().any(|step| waits(step.sent));
+            operation.progress().failure = None;
+            self.abandon(ticket);
+            let within = format!("within request_timeout_ms ({limit_ms})");
+            if is_unsent {
+                let text = format!("no node could be reached {within}");
+                self.clients.end_failed(ticket, Failure::new(Outcome::Connection, text));
+            } else {
+                self.clients.end_expired(ticket, format!("no answer {within}"));
+            }
         }
     }
 
     /// Abandons all exchanges of a ticket.
-    fn forget(&mut self, ticket: Ticket) {
-        self.ended.retain(|(other, _)| *other != ticket);
-        for step in self.operations[ticket as usize].steps() {
+    fn abandon(&mut self, ticket: Ticket) {
+        let InFlight { operations, framed, .. } = &mut self.clients;
+        for step in operations[ticket as usize].steps() {
             match std::mem::take(&mut step.sent) {
-                Sent::On { index, stream } => self.framed.give_up(index, stream),
+                Sent::On { index, stream } => framed.give_up(index, stream),
                 Sent::AfterPreparing { .. } => {
                     for waiting in self.preparations.values_mut() {
                         waiting.retain(|(other, _)| *other != ticket);
@@ -509,12 +498,12 @@ fn take_rows(
 impl Handler<Wire> for CqlSession {
     #[inline]
     fn framed(&mut self) -> &mut Framed<Wire> {
-        &mut self.framed
+        &mut self.clients.framed
     }
 
     #[inline]
     fn issue(&mut self, ticket: Ticket) -> bool {
-        ticket != PREPARING && self.operations[ticket as usize].issue()
+        self.clients.issue(ticket)
     }
 
     #[inline]
@@ -529,7 +518,7 @@ impl Handler<Wire> for CqlSession {
         if frame.is_event() {
             return Ok(());
         }
-        match self.framed.exchanges(index).answered(frame.stream) {
+        match self.clients.framed.exchanges(index).answered(frame.stream) {
             None => {
                 let text = "the node sent a reply without a request";
                 self.fail_connection(index, &Failure::new(Outcome::Protocol, text), false);
@@ -556,7 +545,7 @@ impl Handler<Wire> for CqlSession {
             return;
         }
         let is_here = |sent: Sent| matches!(sent, Sent::On { index: at, .. } if at == index);
-        let steps = self.operations[ticket as usize].steps();
+        let steps = self.clients.operations[ticket as usize].steps();
         if let Some(number) = steps.iter().position(|step| is_here(step.sent)) {
             steps[number].sent = Sent::Nowhere;
             self.lose_step(ticket, number as u32, lost);
@@ -564,31 +553,11 @@ impl Handler<Wire> for CqlSession {
     }
 
     fn has_ended(&self) -> bool {
-        !self.ended.is_empty()
+        self.clients.has_ended()
     }
 
     fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
-        while let Some((ticket, ended)) = self.ended.pop() {
-            if self.operations[ticket as usize].issue() {
-                done.issued(ticket, at_ns);
-            }
-            match ended {
-                Ok(()) => {
-                    self.single.clear();
-                    self.complete(ticket, at_ns, done);
-                }
-                // Timeouts reported by nodes arrive as replies, so this is the client's.
-                Err(Failure { outcome: Outcome::Timeout, text }) => {
-                    done.expired(ticket, at_ns, &text);
-                }
-                Err(failure) => {
-                    self.deadlines.disarm(ticket);
-                    self.single.clear();
-                    let Failure { outcome, text } = failure;
-                    done.failed(ticket, at_ns, outcome, &text, &self.single);
-                }
-            }
-        }
+        self.clients.report_ended(at_ns, done);
     }
 
     fn own_due_ns(&self) -> u64 {
@@ -599,16 +568,16 @@ impl Handler<Wire> for CqlSession {
 impl Session for CqlSession {
     #[inline]
     fn has_room(&self) -> bool {
-        self.framed.has_room()
+        self.clients.framed.has_room()
     }
 
     #[inline]
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
-        if self.shared.settings.request_timeout.is_some() {
+        if self.clients.context.settings.request_timeout.is_some() {
             self.fresh.push(ticket);
         }
         if let Err(failure) = self.begin(ticket, request) {
-            self.ended.push((ticket, Err(failure)));
+            self.clients.end_failed(ticket, failure);
         }
     }
 
@@ -619,7 +588,10 @@ impl Session for CqlSession {
         let mut looked_ns = 0;
         if !self.fresh.is_empty() || self.deadlines.next_ns() < u64::MAX {
             looked_ns = done.stamp();
-            for ticket in self.fresh.drain(..) {
+            let operations = &mut self.clients.operations;
+            // Others have ended and will be reported.
+            let goes = |ticket: &Ticket| operations[*ticket as usize].progress().outstanding > 0;
+            for ticket in self.fresh.drain(..).filter(goes) {
                 self.deadlines.arm(ticket, looked_ns);
             }
         }
@@ -627,22 +599,23 @@ impl Session for CqlSession {
         if self.deadlines.are_over(looked_ns, has_read) {
             self.expire(looked_ns);
         }
-        self.tally.add(Count::Reconnections, self.framed.take_attempts());
-        self.shared.counters.take(&mut self.tally);
+        self.tally.add(Count::Reconnections, self.clients.framed.take_attempts());
+        self.clients.context.counters.take(&mut self.tally);
         has_read
     }
 
     fn give_up(&mut self, ticket: Ticket) {
         self.fresh.retain(|other| *other != ticket);
         self.deadlines.disarm(ticket);
-        self.forget(ticket);
+        self.abandon(ticket);
+        self.clients.forget(ticket);
     }
 
     fn due_ns(&self) -> u64 {
-        self.framed.due_ns().min(self.deadlines.next_ns())
+        self.clients.framed.due_ns().min(self.deadlines.next_ns())
     }
 
     fn awaited(&self) -> Vec<String> {
-        self.framed.awaited()
+        self.clients.framed.awaited()
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, poll};
-use kvmark_plan::Outcome;
 
 use crate::Memcached;
 use crate::connect::Connections;
@@ -142,9 +141,9 @@ impl Session for MemcachedSession {
         let InFlight { context, operations, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
         match operation.begin(request, context) {
-            Ok(()) if operation.subcommands.is_empty() => self.clients.end(ticket, Ok(Outcome::Ok)),
+            Ok(()) if operation.subcommands.is_empty() => self.clients.end(ticket),
             Ok(()) => self.enter(ticket, request),
-            Err(failure) => self.clients.end(ticket, Err(failure)),
+            Err(failure) => self.clients.end_failed(ticket, failure),
         }
     }
 

@@ -206,12 +206,12 @@ impl Cluster {
             let Some(node) = self.owner(part.slot()) else {
                 let text = format!("no server of the cluster has slot {}", part.slot());
                 let failure = Failure::new(Outcome::Unavailable, text);
-                return clients.end(ticket, Err(failure));
+                return clients.end_failed(ticket, failure);
             };
             part.to = Some(Destination { node, asking: false });
         }
         if work.batch.parts.is_empty() {
-            return clients.end(ticket, Ok(Outcome::Ok));
+            return clients.end(ticket);
         }
         self.send(clients, ticket);
     }
@@ -275,7 +275,7 @@ impl Cluster {
         match self.redirect(clients, ticket) {
             Ok(true) => self.send(clients, ticket),
             Ok(false) => self.conclude(clients, ticket, at_ns, done),
-            Err(failure) => clients.end(ticket, Err(failure)),
+            Err(failure) => clients.end_failed(ticket, failure),
         }
     }
 
@@ -325,7 +325,7 @@ impl Cluster {
         }
         match operation.pack_more(dialect) {
             Ok(()) => self.deliver(clients, ticket),
-            Err(failure) => clients.end(ticket, Err(failure)),
+            Err(failure) => clients.end_failed(ticket, failure),
         }
     }
 

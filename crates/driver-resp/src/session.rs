@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use kvmark_driver::{Completions, OpenError, Request, Session, Ticket};
 use kvmark_driver_server::framed::{ABANDONED, Framed, Handler, InFlight, Lost, poll};
-use kvmark_plan::Outcome;
 
 use crate::Resp;
 use crate::cluster::{Clients, Cluster, MAP};
@@ -53,7 +52,7 @@ impl RespSession {
             }
             cluster.deliver(&mut self.clients, ticket);
         } else if context.dialect.is_nothing(request) {
-            self.clients.end(ticket, Ok(Outcome::Ok));
+            self.clients.end(ticket);
         } else {
             self.enter(ticket, |_, dialect, output| dialect.put(request, output));
         }
@@ -195,7 +194,7 @@ impl Session for RespSession {
 
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         if let Err(failure) = self.begin(ticket, request) {
-            self.clients.end(ticket, Err(failure));
+            self.clients.end_failed(ticket, failure);
         }
     }
 

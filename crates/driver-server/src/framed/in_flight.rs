@@ -1,8 +1,8 @@
-//! The operations in flight on connections whose replies arrive in order.
+//! The operations in flight.
 //!
 //! An operation has exchanges on one connection or more. It ends when all of their replies have
-//! arrived or are lost. A protocol with numbered exchanges retries and reroutes single exchanges
-//! and has another table.
+//! arrived or are lost. The table keeps exchanges whose replies arrive in order; a protocol with
+//! numbered exchanges keeps its own, because it retries and reroutes single ones.
 
 use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_plan::Outcome;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 #[derive(Debug, Default)]
 pub struct Progress {
     is_issued: bool,
-    /// Exchanges that aren't complete.
+    /// Exchanges, or groups of them, that aren't complete.
     pub outstanding: u32,
     /// The first failure so far.
     pub failure: Option<Failure>,
@@ -36,11 +36,20 @@ pub trait InFlightOperation: Default {
     /// operation that one exchange completes.
     fn outcome(&mut self, single: &mut Reply) -> Outcome;
 
-    /// The values of the replies.
+    /// The values of the replies, after [`Self::outcome`].
     fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply;
 
     /// Ends the operation.
     fn clear(&mut self, context: &mut Self::Context);
+}
+
+/// The end of an operation without a last reply.
+enum Ended {
+    /// With the failure and the replies that the operation has.
+    AsKnown,
+    Failed(Failure),
+    /// Its time limit has passed.
+    Expired(String),
 }
 
 /// The operations of a session's clients, with their connections.
@@ -58,10 +67,10 @@ pub struct InFlight<P: Protocol, O: InFlightOperation> {
     /// Whether a lost connection outweighs an earlier error reply.
     loss_outweighs: bool,
     /// Results that weren't passed on yet.
-    ended: Vec<(Ticket, Result<Outcome, Failure>)>,
+    ended: Vec<(Ticket, Ended)>,
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
+impl<P: Protocol, O: InFlightOperation> InFlight<P, O> {
     /// A table for this many clients.
     pub fn new(framed: Framed<P>, context: O::Context, clients: u32, loss_outweighs: bool) -> Self {
         let operations = (0..clients).map(|_| O::default()).collect();
@@ -77,6 +86,86 @@ impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
             .is_some_and(|operation| !std::mem::replace(&mut operation.progress().is_issued, true))
     }
 
+    /// Passes on the result of an operation whose replies have all arrived.
+    #[inline]
+    pub fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
+        let Self { operations, single, context, .. } = self;
+        let operation = &mut operations[ticket as usize];
+        let failure = operation.progress().failure.take();
+        let outcome = operation.outcome(single);
+        let reply = operation.reply(single);
+        match failure {
+            None => done.completed(ticket, at_ns, outcome, reply),
+            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
+        }
+        *operation.progress() = Progress::default();
+        operation.clear(context);
+    }
+
+    /// Ends an operation with what it has: nothing was asked of the servers, or its failure is known.
+    pub fn end(&mut self, ticket: Ticket) {
+        self.end_as(ticket, Ended::AsKnown);
+    }
+
+    /// Ends an operation with a failure and without values.
+    pub fn end_failed(&mut self, ticket: Ticket, failure: Failure) {
+        self.end_as(ticket, Ended::Failed(failure));
+    }
+
+    /// Ends an operation whose time limit has passed.
+    pub fn end_expired(&mut self, ticket: Ticket, text: String) {
+        self.end_as(ticket, Ended::Expired(text));
+    }
+
+    fn end_as(&mut self, ticket: Ticket, ended: Ended) {
+        self.operations[ticket as usize].progress().outstanding = 0;
+        self.ended.push((ticket, ended));
+    }
+
+    /// Whether results weren't passed on yet.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Passes on the results of operations that ended without a last reply.
+    pub fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
+        let mut ended = std::mem::take(&mut self.ended);
+        for (ticket, ended) in ended.drain(..) {
+            if self.issue(ticket) {
+                done.issued(ticket, at_ns);
+            }
+            self.single.clear();
+            match ended {
+                Ended::AsKnown => self.complete(ticket, at_ns, done),
+                Ended::Failed(Failure { outcome, text }) => {
+                    self.clear(ticket);
+                    done.failed(ticket, at_ns, outcome, &text, &self.single);
+                }
+                Ended::Expired(text) => {
+                    self.clear(ticket);
+                    done.expired(ticket, at_ns, &text);
+                }
+            }
+        }
+        self.ended = ended;
+    }
+
+    /// Ends an operation without a result.
+    pub fn forget(&mut self, ticket: Ticket) {
+        self.ended.retain(|(other, _)| *other != ticket);
+        self.clear(ticket);
+    }
+
+    fn clear(&mut self, ticket: Ticket) {
+        let Self { operations, context, .. } = self;
+        let operation = &mut operations[ticket as usize];
+        *operation.progress() = Progress::default();
+        operation.clear(context);
+    }
+}
+
+impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
     /// Begins an exchange on a connection, whose bytes go out with the next flush. `put` appends
     /// the bytes and returns the number of replies and the number of the first one within the
     /// operation.
@@ -97,52 +186,6 @@ impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
             Ok(number) => operation.progress().latest = (index, number),
             Err(failure) => self.refuse(ticket, index, failure),
         }
-    }
-
-    /// Passes on the result of an operation whose replies have all arrived.
-    #[inline]
-    pub fn complete(&mut self, ticket: Ticket, at_ns: u64, done: &mut impl Completions) {
-        let Self { operations, single, context, .. } = self;
-        let operation = &mut operations[ticket as usize];
-        let failure = operation.progress().failure.take();
-        let outcome = operation.outcome(single);
-        let reply = operation.reply(single);
-        match failure {
-            None => done.completed(ticket, at_ns, outcome, reply),
-            Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),
-        }
-        *operation.progress() = Progress::default();
-        operation.clear(context);
-    }
-
-    /// Ends an operation without a reply.
-    pub fn end(&mut self, ticket: Ticket, result: Result<Outcome, Failure>) {
-        self.ended.push((ticket, result));
-    }
-
-    /// Whether results weren't passed on yet.
-    #[inline]
-    pub fn has_ended(&self) -> bool {
-        !self.ended.is_empty()
-    }
-
-    /// Passes on the results of operations that ended without a reply.
-    pub fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
-        let mut ended = std::mem::take(&mut self.ended);
-        for (ticket, result) in ended.drain(..) {
-            if self.issue(ticket) {
-                done.issued(ticket, at_ns);
-            }
-            self.clear(ticket);
-            self.single.clear();
-            match result {
-                Ok(outcome) => done.completed(ticket, at_ns, outcome, &self.single),
-                Err(Failure { outcome, text }) => {
-                    done.failed(ticket, at_ns, outcome, &text, &self.single);
-                }
-            }
-        }
-        self.ended = ended;
     }
 
     /// Fails a connection that rejected an exchange.
@@ -169,7 +212,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
         let earlier = progress.failure.take().filter(|_| !self.loss_outweighs);
         let first = earlier.unwrap_or(failure);
         if progress.outstanding == 0 {
-            self.ended.push((ticket, Err(first)));
+            self.end_failed(ticket, first);
         } else {
             progress.failure = Some(first);
         }
@@ -193,18 +236,5 @@ impl<P: Protocol<Exchanges = Ordered>, O: InFlightOperation> InFlight<P, O> {
             }
         }
         self.forget(ticket);
-    }
-
-    /// Ends an operation without a result.
-    fn forget(&mut self, ticket: Ticket) {
-        self.ended.retain(|(other, _)| *other != ticket);
-        self.clear(ticket);
-    }
-
-    fn clear(&mut self, ticket: Ticket) {
-        let Self { operations, context, .. } = self;
-        let operation = &mut operations[ticket as usize];
-        *operation.progress() = Progress::default();
-        operation.clear(context);
     }
 }

@@ -163,8 +163,8 @@ def _case(
     figures = published_for(case.labels, study.published)
     return CaseRuns(
         levels=case.labels,
-        # An interrupted run is no repetition; a run that the system or a limit ended is a result.
-        runs={each: run for each, run in runs.items() if each not in cut or not whole},
+        # An interrupted run is no repetition beside one that came to its end, INVALID or not.
+        runs={each: run for each, run in runs.items() if each not in cut or runs.keys() <= cut},
         usable=frozenset(whole),
         failures=tuple(failures),
         published=None if figures is None else _figures(figures),
