@@ -41,14 +41,9 @@ def rows(
 ) -> list[dict[str, Any]]:
     """The rows of one interval: a total, and a row per operation."""
     common = {
-        "phase": 0,
-        "phase_name": "measure",
-        "drain": False,
-        "start_ns": index * length_ns,
-        "end_ns": (index + 1) * length_ns,
-        "group": GROUP,
-        "part": False,
-    }
+        "phase": 0, "phase_name": "measure", "drain": False, "start_ns": index * length_ns,
+        "end_ns": (index + 1) * length_ns, "group": GROUP, "part": False,
+    }  # fmt: skip
     done = sum(counts.values())
     first = {"operation": "TOTAL", "outcome": "any", "count": done, "late": 0, "in_flight": 2}
     issued = {"issued": (index + 1) * PER_SECOND * length_ns // SECOND}
@@ -162,18 +157,12 @@ def _engine(counts: dict[str, int]) -> dict[str, Any]:
     done = sum(counts.values())
     group = {"group": GROUP, "issued": done, "completed": done, "ok": done, "frontier": 1000}
     worker = {
-        "worker": 0,
-        "cpu_ns": 8 * SECOND,
-        "waiting_for_core_ns": SECOND // 10,
-        "idle_spin_ns": 0,
-        "wall_ns": SECONDS * SECOND,
-        "cores": [1],
-    }
+        "worker": 0, "cpu_ns": 8 * SECOND, "waiting_for_core_ns": SECOND // 10, "idle_spin_ns": 0,
+        "wall_ns": SECONDS * SECOND, "cores": [1],
+    }  # fmt: skip
     process = {
-        "cpu_user_ns": 6 * SECOND,
-        "cpu_system_ns": 2 * SECOND,
-        "max_resident_bytes": 50_000_000,
-    }
+        "cpu_user_ns": 6 * SECOND, "cpu_system_ns": 2 * SECOND, "max_resident_bytes": 50_000_000,
+    }  # fmt: skip
     record = engine_record(SECONDS)
     record["phases"][0].update(
         drained_ns=SECONDS * SECOND, groups=[group], workers=[worker], process=process

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from imports.samples import DATA, Keep, path_of, sample
-from kvmark.analysis.summary.imported import imported_rows
+from imports.samples import DATA, Keep, Read, path_of, sample
+from kvmark.analysis.summary.imported import imported_curves, imported_rows
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict.judge import judge
 from kvmark.cli import main
@@ -26,12 +26,8 @@ from kvmark.report.views.run import charts_text, run_text
 
 Command = Callable[..., tuple[int, str, str]]
 SAMPLES = (
-    "ycsb-a.txt",
-    "memtier.json",
-    "latte-report.json",
-    "db_bench.txt",
-    "cql-stress-fixed.hlog",
-)
+    "ycsb-a.txt", "memtier.json", "latte-report.json", "db_bench.txt", "cql-stress-fixed.hlog",
+)  # fmt: skip
 YCSB = path_of("ycsb-a.txt")
 
 
@@ -50,7 +46,7 @@ def test_what_a_file_does_not_say_stays_unknown(imported: Keep) -> None:
     assert run.intervals.is_empty()
 
 
-def test_rows_are_in_common_units(imported: Keep) -> None:
+def test_rows_are_in_common_units(imported: Keep, read: Read) -> None:
     run = imported(sample("ycsb-a.txt"))
     assert run.manifest.imported is not None
     rows = {row.operation: row for row in imported_rows(run.manifest.imported)}
@@ -63,6 +59,12 @@ def test_rows_are_in_common_units(imported: Keep) -> None:
     row = imported_rows(log)[0]
     assert (row.runtime_ms, row.times_ns["service"]["p50"]) == (62_000, 300_000)
     assert row.times_ns["service"]["p999"] == 15_800_000
+    near = imported(read("p5.5_ms,p55_ms\n1,2\n")).manifest.imported
+    assert near is not None
+    assert imported_rows(near)[0].times_ns["service"] == {"p5.5": 1e6, "p55": 2e6}
+    assert [curve.points for curve in imported_curves(near)] == [
+        ((0.055, 10**6), (0.55, 2 * 10**6))
+    ]
 
 
 def test_an_imported_run_is_listed_and_not_judged(records: Records, imported: Keep) -> None:
@@ -107,13 +109,9 @@ def test_a_report_on_several_imported_runs_is_written(imported: Keep, tmp_path: 
 
 @pytest.mark.parametrize(
     ("name", "has_intervals"),
-    [
-        ("cassandra-stress-direct.log", True),
-        ("memtier.json", True),
-        ("redis-benchmark.csv", False),
-        ("db_bench.txt", False),
-    ],
-)
+    [("cassandra-stress-direct.log", True), ("memtier.json", True), ("redis-benchmark.csv", False),
+     ("db_bench.txt", False)],
+)  # fmt: skip
 def test_figures_over_time_and_quantile_curves_are_drawn_where_they_are_known(
     name: str, *, has_intervals: bool, imported: Keep
 ) -> None:
@@ -192,12 +190,16 @@ def test_the_command_names_format_figures_and_run(command: Command, records: Rec
     assert (entry.name, entry.tags) == ("peer", ("imported", "ci"))
     assert json.loads(records.verdict_path(entry.id).read_text())["judgement"] == "SUSPECT"
     code, out, _ = command("runs", "--tag", "imported")
-    assert (code, entry.id in out, "SUSPECT" in out) == (0, True, True)
+    (line,) = [line.split() for line in out.splitlines() if entry.id in line]
+    assert (code, line[4:]) == (0, ["RocksDB", "7,576", "–", "361", "SUSPECT", "imported,", "ci"])
     code, out, _ = command("show")
     assert (code, "not judged" in out) == (0, True)
     command(
         "run", "ycsb/c", "--system", "sim:?clock=virtual", "--load", "never", "--operations", 99
     )
+    _, out, _ = command("compare", "last", entry.id, "--allow", "system")
+    rows = {line.split(",")[0] for line in out.splitlines() if ".service." in line}
+    assert rows == {f"READ.service.{name}" for name in ("mean", "p50")}
     report = records.root / "both.md"
     assert command("runs", "report", "last", entry.id, "-o", report)[0] == 0
     rows = [
@@ -230,12 +232,9 @@ def test_of_several_files_with_a_bad_one_none_is_imported(
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [
-        ((), ""),
-        ((YCSB, YCSB, "--name", "x"), "--name is for one file"),
-        (("nowhere.txt",), "nowhere.txt: it isn't there"),
-    ],
-)
+    [((), ""), ((YCSB, YCSB, "--name", "x"), "--name is for one file"),
+     (("nowhere.txt",), "nowhere.txt: it isn't there")],
+)  # fmt: skip
 def test_wrong_words_are_refused(words: tuple[object, ...], message: str, command: Command) -> None:
     code, _, err = command("import", *words)
     assert (code, message in err) == (2, True)
@@ -249,6 +248,32 @@ def test_two_logs_of_one_tool_can_be_compared(command: Command) -> None:
     # The rate of the first rises for a fifth of the run: its interval knows.
     assert "−26.7 %" in out
     assert "No difference of throughput was seen" in out
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [("last~1 last", "PING_INLINE, PING_MBULK, SET, GET, INCR, LPUSH, MSET (10 keys); choose"),
+     ("last~1 last#FOO", "has no case 'FOO': it has PING_INLINE, PING_MBULK, SET"),
+     ("last~1#GET last", "is no import"), ("last#GET last#SET", "case.test GET against SET"),
+     ("last last", "INCR ±0 % – ±0 % – ±0 % –"),
+     ("last~1 last#get", "unknown system (redis-benchmark), run ")],
+)  # fmt: skip
+def test_a_case_of_an_import_is_compared_by_service_times(
+    sides: str, message: str, command: Command
+) -> None:
+    words = ("--operations", 2000, "--load", "never")
+    command("run", "ycsb/c", "--system", "sim:?clock=virtual", *words)
+    command("import", path_of("redis-benchmark.csv"))
+    code, out, err = command("compare", *sides.split())
+    assert message in " ".join((err if code else out).split())
+    assert not {"None", ","} & {*out.split()}
+    if "#get" in sides:
+        _, document, _ = command("compare", *sides.split(), "--json")
+        (case,) = json.loads(document)["comparison"]["cases"]
+        values = {one["metric"]["quantile"]: one["candidate"]["value"] for one in case["rows"][2:]}
+        assert values == {"p50": 55_000, "p95": 79_000, "p99": 127_000}
+        assert {one["metric"]["time"] for one in case["rows"][1:]} == {"service"}
+    assert "84,034 – 89,286" in command("runs")[1]
 
 
 def test_a_verdict_that_can_not_be_kept_is_no_reason_to_import_nothing(

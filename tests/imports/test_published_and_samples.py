@@ -28,15 +28,10 @@ FILES = sorted(path for path in DATA.glob("*/*") if path.is_file())
 TABLES = sorted((DATA / "published").glob("*.csv"))
 LOGS = sorted((DATA / "published").glob("*.log"))
 FORMATS = {
-    ".csv": "table",
-    ".log": "cassandra-stress",
-    "ycsb-a.txt": "ycsb-text",
-    "db_bench.txt": "db_bench",
-    "memtier.json": "memtier",
-    "latte-report.json": "latte",
-    "cql-stress-fixed.hlog": "hdr-log",
-    "redis-benchmark.csv": "redis-benchmark",
-}
+    ".csv": "table", ".log": "cassandra-stress", "ycsb-a.txt": "ycsb-text",
+    "db_bench.txt": "db_bench", "memtier.json": "memtier", "latte-report.json": "latte",
+    "cql-stress-fixed.hlog": "hdr-log", "redis-benchmark.csv": "redis-benchmark",
+}  # fmt: skip
 
 
 def leaves(value: Any) -> Iterator[float]:

@@ -162,16 +162,10 @@ def test_a_cassandra_stress_log_with_the_drivers_warnings_anywhere_is_read(read:
 
 @pytest.mark.parametrize(
     "cut",
-    [
-        "total,",
-        "total",
-        "tot",
-        "total,      6826,    6826",
-        "tot@l,      6826,    6826,    6826,    6826,     0.6,     0.4",
-        "6826,    6826,    0.6",
-        "total,      6826,    6826,    6826,  WARN  [main] 2026-11-21 03:27:16,849 A.java:3 - B",
-    ],
-)
+    ["total,", "total", "tot", "total,      6826,    6826", "6826,    6826,    0.6",
+     "tot@l,      6826,    6826,    6826,    6826,     0.6,     0.4",
+     "total,      6826,    6826,    6826,  WARN  [main] 2026-11-21 03:27:16,849 A.java:3 - B"],
+)  # fmt: skip
 def test_a_row_of_cassandra_stress_that_is_cut_is_refused_among_warnings(
     read: Read, cut: str
 ) -> None:

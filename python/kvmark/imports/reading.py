@@ -135,15 +135,9 @@ class Collector:
             message = f"it has more than {MOST_FIGURES} figures: import it in parts"
             raise self.source.error(line, message)
         self._figures[key] = FigureRecord(
-            case=case,
-            operation=operation,
-            quantity=quantity,
-            statistic=statistic,
-            value=value,
-            unit=unit,
-            error=error,
-            n=None if n is None else int(n),
-        )
+            case=case, operation=operation, quantity=quantity, statistic=statistic, value=value,
+            unit=unit, error=error, n=None if n is None else int(n),
+        )  # fmt: skip
 
     def value(
         self, quantity: str, *, case: int = 0, operation: str | None = None, statistic: str = VALUE

@@ -89,41 +89,27 @@ def _stage(folder: Path, file: Collector, manifest: Manifest) -> None:
 def _manifest(
     folder: RunFolder, file: Collector, title: str, tags: Sequence[str], command: Sequence[str]
 ) -> Manifest:
-    system = model.SystemRecord(system=file.system, version=file.system_version)
+    engine = model.RunRecord(
+        started_wall_ns=round(folder.created.timestamp() * 1e9), capabilities=None, clock=None,
+        system=model.SystemRecord(system=file.system, version=file.system_version), phases=(),
+        totals=(),
+    )  # fmt: skip
     return Manifest(
-        format=files.FORMAT,
-        id=folder.id,
-        tags=tuple(dict.fromkeys([TAG, *tags])),
-        created=folder.created.isoformat(),
-        command=tuple(command),
-        plan={"name": title},
-        versions={"kvmark": __version__},
-        closed_by="import",
-        engine=model.RunRecord(
-            started_wall_ns=round(folder.created.timestamp() * 1e9),
-            system=system,
-            capabilities=None,
-            clock=None,
-            phases=(),
-            totals=(),
-        ),
+        format=files.FORMAT, id=folder.id, tags=tuple(dict.fromkeys([TAG, *tags])),
+        created=folder.created.isoformat(), command=tuple(command), plan={"name": title},
+        versions={"kvmark": __version__}, closed_by="import", engine=engine,
         imported=imported_record(file),
-    )
+    )  # fmt: skip
 
 
 def imported_record(file: Collector) -> model.ImportedRecord:
     """What a file says, and where it comes from."""
     source = file.source
     origin = model.OriginRecord(
-        file=Path(source.name).name,
-        size_bytes=len(source.data),
-        sha256=hashlib.sha256(source.data).hexdigest(),
-        tool=file.tool,
-        version=file.version,
-        format=file.kind.code,
-        started_wall_ns=file.started_wall_ns,
-        said=file.said,
-    )
+        file=Path(source.name).name, size_bytes=len(source.data),
+        sha256=hashlib.sha256(source.data).hexdigest(), tool=file.tool, version=file.version,
+        format=file.kind.code, started_wall_ns=file.started_wall_ns, said=file.said,
+    )  # fmt: skip
     return model.ImportedRecord(
         origin=origin,
         cases=tuple(file.cases),
@@ -177,17 +163,10 @@ def _row(reading: Collector, each: Interval) -> dict[str, Any]:
             if column in _COLUMNS and value >= 0:
                 row[f"{time}_ns_{column}"] = value if column == "mean" else round(value)
     return row | {
-        "phase": each.case,
-        "phase_name": "measure",
-        "drain": False,
-        "start_ns": each.start_ns,
-        "end_ns": each.end_ns,
-        "group": reading.cases[each.case].name,
-        "operation": each.operation or "TOTAL",
-        "part": False,
-        "outcome": "any",
-        "count": each.count,
-    }
+        "phase": each.case, "phase_name": "measure", "drain": False, "part": False,
+        "start_ns": each.start_ns, "end_ns": each.end_ns, "group": reading.cases[each.case].name,
+        "operation": each.operation or "TOTAL", "outcome": "any", "count": each.count,
+    }  # fmt: skip
 
 
 def _totals(intervals: Sequence[Interval]) -> Iterator[Interval]:

@@ -60,6 +60,11 @@ class ImportedCase(_Frozen):
         """The labels in one line; empty without labels."""
         return ", ".join(f"{label} {value}" for label, value in self.labels.items())
 
+    @property
+    def choice(self) -> str:
+        """The case as chosen on a command line, behind the run and `#`; empty without labels."""
+        return "#".join(self.labels.values())
+
 
 class FigureRecord(_Frozen):
     """One number of a file."""

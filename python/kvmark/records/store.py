@@ -57,7 +57,8 @@ _VERDICT_FORMAT: Final = 3
 _JUDGING: Final = ("analysis", "records", "stats")
 """The packages whose source code determines a verdict."""
 _JUDGED: Final = ("judgement", "reasons")
-_LISTED: Final = ("described", "throughput", "response_ns_p99")
+_FIGURES: Final = ("throughput", "response_ns_p99", "least_throughput", "service_ns_p99")
+_LISTED: Final = ("described", *_FIGURES)
 _DESCRIBED: Final = ("created", "name", "system", "version", "tags", "commit")
 
 
@@ -92,10 +93,13 @@ class RunLine:
     """A run in a list. Figures and judgement are none for a run that isn't closed or judged."""
 
     entry: Entry
-    #: Operations a second in the first counted phase.
+    #: Operations a second in the first counted phase; of an import, those of its fastest case.
     throughput: float | None = None
     response_ns_p99: int | None = None
     judgement: Judgement | None = None
+    service_ns_p99: int | None = None
+    #: Operations a second of the slowest case of an import; none for other runs.
+    least_throughput: float | None = None
 
 
 def _now() -> datetime:
@@ -435,8 +439,7 @@ def keep_verdict(records: Records, line: RunLine, judged: Mapping[str, object]) 
     content: dict[str, Any] = {
         **{name: judged[name] for name in _JUDGED},
         "described": {name: described[name] for name in _DESCRIBED},
-        "throughput": line.throughput,
-        "response_ns_p99": line.response_ns_p99,
+        **{name: getattr(line, name) for name in _FIGURES},
     }
     digest = _digest(records, run, content)
     document = {"format": _VERDICT_FORMAT, "run": run, **content, "made_of": digest}
@@ -463,8 +466,8 @@ def _kept_line(records: Records, run: str) -> RunLine | None:
     try:
         described = {**document["described"], "tags": tuple(document["described"]["tags"])}
         entry = Entry(run, records.root / run, "closed", **described)
-        judgement = Judgement(document["judgement"])
-        return RunLine(entry, document["throughput"], document["response_ns_p99"], judgement)
+        figures = {name: document[name] for name in _FIGURES}
+        return RunLine(entry, judgement=Judgement(document["judgement"]), **figures)
     except (ValueError, TypeError, KeyError):
         return None
 

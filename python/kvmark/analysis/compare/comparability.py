@@ -20,6 +20,10 @@ _UNKNOWN: Final = "an unknown version"
 _OF_ANY_STORE: Final = ("servers.nodes", "servers.cores", "servers.memory", "servers.proxy")
 """What servers of unlike stores have in common. A heap or a Java is one store's own."""
 
+_IMPORTED: Final = (
+    "The plan, the machine and the servers of an imported run are unknown: check that both sides"
+    " did the same work."
+)
 _MOST_LISTED: Final = 6
 #: A generator this busy, and this much busier than on the other side, may be what is compared.
 _BUSY: Final = 0.5
@@ -49,7 +53,7 @@ class Caution:
 def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Difference, ...]:
     """The differences of all runs to the first one, in plan, system and servers, each place once.
 
-    What is known of the servers of one run only is no difference.
+    What is known of the servers of one run only is no difference, nor is it of imports.
     """
     if not baseline:
         return ()
@@ -57,7 +61,10 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
     found: dict[str, Difference] = {}
     for run in (*baseline[1:], *candidate):
         other = _described(run)
-        for place in dict.fromkeys([*first, *other]):
+        places = dict.fromkeys([*first, *other])
+        if baseline[0].manifest.imported or run.manifest.imported:
+            places = {place: None for place in first if place in other}
+        for place in places:
             before, after = first.get(place, "nothing"), other.get(place, "nothing")
             if before != after and place not in found:
                 kind: Kind = "system" if place.startswith("system") else "plan"
@@ -92,7 +99,12 @@ def environment_differences(before: Run, after: Run) -> tuple[Difference, ...]:
 
 
 def cautions(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Caution, ...]:
-    """What else was not alike: kvmark and how it counts, machines, how free the generator was."""
+    """What else was not alike: kvmark and how it counts, machines, how free the generator was.
+
+    Of imports nothing of that is known.
+    """
+    if any(run.manifest.imported for run in (*baseline, *candidate)):
+        return (Caution("imported", _IMPORTED),)
     return (
         *recounted(baseline, candidate),
         *_versions(baseline, candidate),
@@ -114,14 +126,17 @@ def recounted(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Cautio
 
 
 def _described(run: Run) -> dict[str, str]:
-    """What makes the run its case, and the settings of its system."""
+    """What makes the run its case, and the settings of its system; of an import what is known."""
     system = run.manifest.engine.system
     settings = {
         f"system.{name}": value
         for name, value in system.configuration.items()
         if name not in PLACES
     }
-    return {**described(run.manifest), "system.version": system.version, **settings}
+    places = {**described(run.manifest), "system.version": system.version, **settings}
+    if run.manifest.imported is None:
+        return places
+    return {place: text for place, text in places.items() if text and place != "name"}
 
 
 def _versions(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Caution]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kvmark.analysis.compare import bounds, comparability
 from kvmark.analysis.compare.comparability import Caution, Difference
 from kvmark.analysis.summary import metrics
+from kvmark.analysis.summary.imported import case_runs
 from kvmark.analysis.summary.run import clock_step_ns, system_text
 from kvmark.analysis.verdict.cases import is_repeated, verdict_of
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
@@ -34,7 +35,7 @@ _NO_SCATTER: Final = Caution(
     " is no measurement.",
 )
 
-_MOST_LISTED: Final = 6
+_MOST_LISTED: Final = 20
 _NO_CONDITION: Final = Gate()
 _Pair = tuple[tuple[Case, list[Run]], tuple[Case, list[Run]]]
 """A case of the baseline and one of the candidate, with their runs."""
@@ -228,9 +229,11 @@ def compare(
     before, after = _sides(baseline, candidate)
     pairs = _paired(before, after)
     if not pairs:
+        imports = any(run.manifest.imported for run in (*baseline, *candidate))
         ours, theirs = (_listed([case.title for case in side]) for side in (before, after))
         raise UsageError(
             f"the sides have no case in common: the baseline has {ours} and the candidate {theirs}"
+            f"{'; choose a case of an import with RUN#CASE' if imports else ''}"
         )
     compared = [run for pair in pairs for _, runs in pair for run in runs]
     metrics.check_known([one.metric for one in gate.conditions], compared)
@@ -278,39 +281,30 @@ def _compare_case(
         else:
             row = compared(one.metric, confidences[1], due=True)
             held.append(bounds.evaluate_gate(one, row.effect if repeated else None, gate))
+    cautions = (
+        *_doubts(verdicts, baseline, candidate),
+        *comparability.cautions(baseline, candidate),
+        *_unrepeated(baseline, candidate),
+        *([] if pairs is None else pairs.cautions()),
+    )
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
-        baseline_runs=tuple(run.id for run in baseline),
-        candidate_runs=tuple(run.id for run in candidate),
-        baseline=_called(baseline),
-        candidate=_called(candidate),
-        rows=tuple(row for row in rows if row.baseline or row.candidate),
-        cautions=(
-            *_doubts(verdicts, baseline, candidate),
-            *comparability.cautions(baseline, candidate),
-            *_unrepeated(baseline, candidate),
-            *([] if pairs is None else pairs.cautions()),
-        ),
-        differences=unlike,
-        held=tuple(held),
-        blocks=None if pairs is None else len(pairs.baseline),
-    )
+        baseline_runs=tuple(run.id for run in baseline), baseline=_called(baseline),
+        candidate_runs=tuple(run.id for run in candidate), candidate=_called(candidate),
+        rows=tuple(row for row in rows if row.baseline or row.candidate), cautions=cautions,
+        differences=unlike, held=tuple(held), blocks=None if pairs is None else len(pairs.baseline),
+    )  # fmt: skip
 
 
 def _as_family(cases: Sequence[CaseComparison]) -> tuple[CaseComparison, ...]:
     """The cases with effects that share one error level: all metrics of all cases."""
     effects = [row.effect for case in cases for row in case.rows if row.effect is not None]
     together = iter(as_family(effects))
-    return tuple(
-        replace(
-            case,
-            rows=tuple(
-                row if row.effect is None else replace(row, effect=next(together))
-                for row in case.rows
-            ),
-        )
-        for case in cases
-    )
+
+    def adjusted(row: Compared) -> Compared:
+        return row if row.effect is None else replace(row, effect=next(together))
+
+    return tuple(replace(case, rows=tuple(map(adjusted, case.rows))) for case in cases)
 
 
 def _conditions(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
@@ -320,12 +314,14 @@ def _conditions(gate: Gate, runs: Sequence[Run]) -> list[Condition]:
 
 
 def _sides(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[_CasesOfSide, _CasesOfSide]:
-    """The runs of each case on each side, on any store."""
-    ids = {run.id for run in baseline}, {run.id for run in candidate}
-    cases = by_case({run.id: run for run in (*baseline, *candidate)}.values(), across_systems=True)
+    """The runs of each case on each side, on any store; each case of an import is a run."""
+    sides = [
+        {one.id: one for run in side for one in case_runs(run)} for side in (baseline, candidate)
+    ]
+    cases = by_case((sides[0] | sides[1]).values(), across_systems=True)
     before, after = (
         {case: same for case, runs in cases.items() if (same := [r for r in runs if r.id in side])}
-        for side in ids
+        for side in sides
     )
     return before, after
 

@@ -109,14 +109,9 @@ def _history(title: str, used: Sequence[tuple[Run, float]], metric: Metric) -> H
     values = [point.value for point in points]
     steps = list(pairwise(run for run, _ in used))
     moves = tuple(
-        Moved(
-            index=one.index,
-            change=one.ratio - 1,
-            p_value=one.p_value,
-            better=(one.ratio > 1) == metric.more_is_better,
-            beside=_beside(*steps[one.index - 1]),
-        )
+        Moved(one.index, one.ratio - 1, one.p_value, better, _beside(*steps[one.index - 1]))
         for one in change_points(values)
+        for better in [(one.ratio > 1) == metric.more_is_better]
     )
     return History(
         title,
@@ -141,7 +136,7 @@ def _history(title: str, used: Sequence[tuple[Run, float]], metric: Metric) -> H
 def _beside(before: Run, after: Run) -> tuple[str, ...]:
     """Changes of machine, kvmark and system between two runs, with the rules of counting."""
     changes = [one.sentence for one in comparability.cautions([before], [after])
-               if one.code not in {"counting", "generator"}]  # fmt: skip
+               if one.code not in {"counting", "generator", "imported"}]  # fmt: skip
     one, other = system_text(before), system_text(after)
     if one != other:
         changes.append(f"The system changed: {one} against {other}.")

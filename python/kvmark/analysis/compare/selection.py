@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kvmark.analysis.summary.imported import case_runs
 from kvmark.analysis.verdict.judge import known_verdict
 from kvmark.records import Judgement, Records, Run, RunLine, by_case, repetition_of
 from kvmark.records.store import USABLE, entries_of
@@ -23,18 +24,21 @@ def runs_of(records: Records, words: Sequence[str]) -> tuple[Run, ...]:
     """The closed runs that words mean, oldest first, each once.
 
     A word is an id or the beginning of one, `last` or `last~1`, a tag or `tag:NAME`, `study:ID`, or
-    `commit:ID`. Several are separated by commas.
+    `commit:ID`. Several are separated by commas. ``RUN#CASE`` is a case of an import.
 
     Raises:
         RecordsError: a word means no run, or a run can't be read.
+        UsageError: a run has no such case.
     """
     found = {
-        entry.id
+        run.id: run
         for word in words
-        for part in word.split(",")
-        for entry in entries_of(records, part, USABLE, bare_tags=True)
+        for name, *labels in (part.split("#") for part in word.split(","))
+        for entry in entries_of(records, name, USABLE, bare_tags=True)
+        for opened in [records.open(entry.id)]
+        for run in (case_runs(opened, labels) if labels else [opened])
     }
-    return tuple(records.open(run) for run in sorted(found))
+    return tuple(sorted(found.values(), key=lambda run: run.path.name))
 
 
 def select_lines(

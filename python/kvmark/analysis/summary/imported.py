@@ -6,21 +6,25 @@ A figure that the tool didn't give is None or left out; none is substituted.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from kvmark.analysis.summary.chart_data import TimeSteps, steps_of
 from kvmark.analysis.summary.run import QUANTILES, quantile_curve
-from kvmark.records import BucketsRecord, FigureRecord, ImportedRecord, Run, TimeName
+from kvmark.errors import UsageError
+from kvmark.records import BucketsRecord, FigureRecord, ImportedCase, ImportedRecord, Run, TimeName
 from kvmark.records.model import OPERATIONS, RUNTIME, THROUGHPUT, TIMES, VALUE
+from kvmark.spec.metric import Metric
+from kvmark.spec.suggest import shown
 from kvmark.stats import Counts, Level, rate_of_intervals
 
 _NS: Mapping[str, float] = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _RATES = frozenset({"ops/s", "op/s"})
-_MEDIAN = "median"
+_NAMES = {"median": "p50"}
 _FULL = 0.9
 _MOST_CURVES = 24
 _FINE = 0.1
@@ -64,6 +68,40 @@ def imported_rows(imported: ImportedRecord) -> tuple[ImportedRow, ...]:
     )
 
 
+def case_runs(run: Run, labels: Sequence[str] = ()) -> list[Run]:
+    """An imported run of several cases as a run of each case with these labels, in their order.
+
+    Their ids are the run's with the labels of the case, such as ``RUN#GET``. Other runs have one.
+
+    Raises:
+        UsageError: no case has these labels.
+    """
+    imported = run.manifest.imported
+    if not labels and (imported is None or len(imported.cases) == 1):
+        return [run]
+    if imported is None:
+        raise UsageError(f"run {run.id} is no import: name it without a case")
+    runs = []
+    for index, case in enumerate(imported.cases):
+        values = iter(case.choice.lower().split("#"))
+        if all(label.strip().lower() in values for label in labels):
+            figures, histograms = (
+                tuple(one.model_copy(update={"case": 0}) for one in every if one.case == index)
+                for every in (imported.figures, imported.histograms)
+            )
+            content = {"cases": (case,), "figures": figures, "histograms": histograms}
+            named = {
+                "id": f"{run.id}#{case.choice}",
+                "plan": {"name": case.choice, "case": case.labels},
+                "imported": imported.model_copy(update=content),
+            }
+            runs.append(replace(run, manifest=run.manifest.model_copy(update=named)))
+    if not runs:
+        known = ", ".join(case.choice or "one case without a name" for case in imported.cases)
+        raise UsageError(f"run {run.id} has no case {shown('#'.join(labels))}: it has {known}")
+    return runs
+
+
 def imported_level(run: Run) -> Level | None:
     """The tool's throughput of the first case, with the error that its intervals give.
 
@@ -74,19 +112,34 @@ def imported_level(run: Run) -> Level | None:
         return None
     rows = [row for row in imported_rows(imported) if (row.case, row.operation) == (0, None)]
     stated = next((row.throughput for row in rows), None)
-    rates = _interval_rates(run)
+    rates = _interval_rates(run, imported.cases[0])
     value = stated if stated is not None else math.fsum(rates) / len(rates) if rates else 0.0
     return rate_of_intervals(value, rates) if value > 0 else None
 
 
-def _interval_rates(run: Run) -> list[float]:
-    """Operations per second of the first case's intervals, without those that were cut short."""
+def imported_value(imported: ImportedRecord, metric: Metric) -> float | None:
+    """A figure of the only case; none if it is 0 or unknown, or with several cases.
+
+    The times of all operations are those of the only operation if the file has no others.
+    """
+    rows = imported_rows(imported) if len(imported.cases) == 1 else ()
+    if metric.measure == "throughput":
+        return next((row.throughput for row in rows if row.operation == metric.operation), None)
+    timed = {
+        row.operation: row.times_ns[metric.time] for row in rows if metric.time in row.times_ns
+    }
+    named, operation = [row.operation for row in rows if row.operation], metric.operation
+    if operation is None and None not in timed and len(named) == 1:
+        operation = named[0]
+    return timed.get(operation, {}).get(metric.quantile or metric.measure) or None
+
+
+def _interval_rates(run: Run, case: ImportedCase) -> list[float]:
+    """Operations per second of a case's intervals, without those that were cut short."""
     length = pl.col("end_ns") - pl.col("start_ns")
     rows = run.intervals.filter(
-        (pl.col("phase") == 0) & (pl.col("operation") == "TOTAL") & (length > 0)
-    )
-    if rows.is_empty() or rows["count"].null_count():
-        return []
+        pl.col("group") == case.name, pl.col("operation") == "TOTAL", length > 0
+    ).drop_nulls("count")
     full = rows.filter(length >= _FULL * length.median()).sort("start_ns")
     return [float(rate) for rate in full.select(pl.col("count") * 1e9 / length).to_series()]
 
@@ -96,24 +149,21 @@ def imported_curves(imported: ImportedRecord) -> tuple[Curve, ...]:
 
     Files with many cases have too many curves for one chart, and none is drawn.
     """
-    curves: list[Curve] = []
-    drawn: set[tuple[int, str | None, TimeName]] = set()
-    for each in imported.histograms:
-        points = quantile_curve(_counts(each))
-        if points:
-            drawn.add((each.case, each.operation, each.time))
-            curves.append(Curve(_panel(imported, each.case, each.operation), each.time, points))
-    given: dict[tuple[int, str | None, TimeName], dict[float, int]] = {}
-    for figure in imported.figures:
-        time = next((time for time in TIMES if time == figure.quantity), None)
-        q, ns = _share(figure.statistic), _ns(figure)
-        if time is not None and q is not None and ns is not None and ns >= 0:
-            given.setdefault((figure.case, figure.operation, time), {})[q] = round(ns)
-    for (case, operation, time), found in given.items():
-        if (case, operation, time) not in drawn and len(found) > 1:
-            panel = _panel(imported, case, operation)
-            curves.append(Curve(panel, time, tuple(sorted(found.items()))))
-    return tuple(curves) if len(curves) <= _MOST_CURVES else ()
+    curves = {
+        (each.case, each.operation, each.time): points
+        for each in imported.histograms
+        if (points := quantile_curve(_counts(each)))
+    }
+    for row in imported_rows(imported):
+        for time, times_ns in row.times_ns.items():
+            given = sorted((q, round(ns)) for name, ns in times_ns.items() if (q := _share(name)))
+            if len(given) > 1:
+                curves.setdefault((row.case, row.operation, time), tuple(given))
+    return tuple(
+        Curve(_panel(imported, case, operation), time, points)
+        for (case, operation, time), points in curves.items()
+        if len(curves) <= _MOST_CURVES
+    )
 
 
 def imported_steps(imported: ImportedRecord) -> TimeSteps | None:
@@ -159,7 +209,7 @@ def _row(
             ns = _ns(figure) if figure.quantity == time else None
             if ns is not None and ns >= 0:
                 # As our summaries have it: `p999` for `p99.9`.
-                name = "p50" if figure.statistic == _MEDIAN else figure.statistic.replace(".", "")
+                name = re.sub(r"(?<=\d\d)\.", "", _NAMES.get(figure.statistic, figure.statistic))
                 times.setdefault(time, {})[name] = ns
     return ImportedRow(
         case=case,
@@ -188,11 +238,7 @@ def _panel(imported: ImportedRecord, case: int, operation: str | None) -> str:
 
 
 def _share(statistic: str) -> float | None:
-    """The quantile that a statistic names; none for others."""
-    if statistic == _MEDIAN:
-        return 0.5
-    digits = statistic.removeprefix("p")
-    if digits == statistic or not digits.replace(".", "", 1).isdigit():
-        return None
-    q = float(digits) / 100
-    return q if 0 < q < 1 else None
+    """The quantile of a name such as ``p50`` or ``p999``; none for others."""
+    whole, _, rest = statistic[1:].partition(".")
+    is_quantile = statistic[0] == "p" and f"{whole}{rest}".isdigit() and whole != "100"
+    return float(f"0.{whole:0>2}{rest}") if is_quantile else None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvmark import stats
-from kvmark.analysis.summary.imported import imported_level
+from kvmark.analysis.summary.imported import imported_level, imported_value
 from kvmark.analysis.summary.run import (
     QUANTILES,
     clock_step_ns,
@@ -23,6 +23,7 @@ from kvmark.spec.metric import THROUGHPUT, Metric, check_operations
 from kvmark.stats import BEYOND, CONFIDENCE, Counts, Estimate, Level
 
 _RESPONSE_QUANTILES: Final = ("p50", "p99")
+_IMPORTED_TIMES: Final[tuple[TimeName, ...]] = ("response", "service")
 
 
 def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
@@ -35,29 +36,37 @@ def check_known(metrics: Iterable[Metric], runs: Sequence[Run]) -> None:
 
 
 def operations_of(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The operations of the counted phases, with any outcome."""
-    phases = ((run, phase) for run in runs for phase in run.counted)
-    totals = (total for run, phase in phases for total in run.totals(phase.index))
-    return tuple(dict.fromkeys(total.operation for total in totals))
+    """The operations of the counted phases, with any outcome, and of imports."""
+    names: dict[str | None, None] = {}
+    for run in runs:
+        totals = (total for phase in run.counted for total in run.totals(phase.index))
+        names |= dict.fromkeys(total.operation for total in totals)
+        if run.manifest.imported:
+            names |= dict.fromkeys(one.operation for one in run.manifest.imported.figures)
+    return tuple(filter(None, names))
 
 
 def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
-    """The metrics of the operations of which some succeeded."""
-    return metrics_of_operations(_operations(runs))
+    """The metrics of the operations of which some succeeded; with imports, those of all runs."""
+    imports = [run for run in runs if run.manifest.imported]
+    if not imports:
+        return metrics_of_operations(_operations(runs))
+    named = operations_of(imports)
+    times = (
+        Metric("quantile" if name else "mean", name, time, operation)
+        for time in _IMPORTED_TIMES
+        for operation in (None, *(named if len(named) > 1 else ()))
+        for name in (None, *QUANTILES)
+    )
+    return (THROUGHPUT, *(one for one in times if all(run_value(run, one) for run in runs)))
 
 
 def metrics_of_operations(operations: Collection[str]) -> tuple[Metric, ...]:
     """Throughput, every quantile of all operations, and median and p99 of each kind."""
     kinds = operations if len(operations) > 1 else ()
-    return (
-        THROUGHPUT,
-        *(Metric("quantile", name) for name in QUANTILES),
-        *(
-            Metric("quantile", name, operation=kind)
-            for kind in kinds
-            for name in _RESPONSE_QUANTILES
-        ),
-    )
+    quantiles: list[tuple[str, str | None]] = [(name, None) for name in QUANTILES]
+    quantiles += [(name, kind) for kind in kinds for name in _RESPONSE_QUANTILES]
+    return (THROUGHPUT, *(Metric("quantile", name, operation=kind) for name, kind in quantiles))
 
 
 def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | None:
@@ -72,7 +81,7 @@ def level(runs: Sequence[Run], metric: Metric, *, due: bool = False) -> Level | 
     """
     if metric == THROUGHPUT:
         return _throughput(runs)
-    if metric.quantile is None:
+    if metric.quantile is None or any(run.manifest.imported for run in runs):
         # A single run has no error of it.
         known = [value for run in runs if (value := run_value(run, metric, due=due))]
         complete = known and len(known) == len(runs)
@@ -151,6 +160,8 @@ def run_value(run: Run, metric: Metric, *, due: bool = False) -> float | None:
     """A run's own value; none when it is 0 or there are too few operations for it."""
     if metric == THROUGHPUT:
         return rate_of(run) or None
+    if run.manifest.imported is not None:
+        return imported_value(run.manifest.imported, metric)
     if metric.measure == "throughput":
         # Successful operations of a kind in all windows of the counted phases.
         totals = counted_totals(run, metric.operation)

@@ -23,9 +23,10 @@ _CANNOT_MISS = ("insert", "delete", "scan")
 
 
 def system_text(run: Run) -> str:
-    """The measured system and its version."""
-    system = run.manifest.engine.system
-    return f"{system.system} {system.version}".strip()
+    """The measured system and its version, and the tool of an import."""
+    system, imported = run.manifest.engine.system, run.manifest.imported
+    text = f"{system.system} {system.version}".strip() or "unknown system"
+    return f"{text} ({imported.origin.tool})" if imported and imported.origin.tool else text
 
 
 def clock_step_ns(runs: Iterable[Run]) -> float:
@@ -184,16 +185,12 @@ def summarize(run: Run) -> Summary:
     manifest = run.manifest
     warm_up = [one for one in manifest.engine.phases if one.name == "warm_up"]
     return Summary(
-        id=run.id,
-        name=str(manifest.plan.get("name", "")),
-        system=manifest.engine.system.system,
-        version=manifest.engine.system.version,
-        created=manifest.created,
+        id=run.id, name=str(manifest.plan.get("name", "")), system=manifest.engine.system.system,
+        version=manifest.engine.system.version, created=manifest.created,
         phases=tuple(_summarize_phase(run, phase) for phase in run.counted),
-        sweep=next(_sweeps(run), None),
-        faults=fault_effects(run),
+        sweep=next(_sweeps(run), None), faults=fault_effects(run),
         warm_up_ms=sum(one.window_ns for one in warm_up) / _NS_PER_MS if warm_up else None,
-    )
+    )  # fmt: skip
 
 
 def _sweeps(run: Run) -> Iterator[SweepSummary]:
@@ -308,10 +305,7 @@ def _operations(run: Run, totals: Iterable[TotalRecord]) -> Iterable[OperationSu
             count=sum(total.count for total in ok),
             rows=sum(total.rows for total in ok),
             others=by_outcome(found, excluded=("ok",)),
-            **{
-                time: Times.of(Counts.merge(run.times(total, time) for total in ok))
-                for time in TIMES
-            },
+            **{time: Times.of(Counts.merge(run.times(one, time) for one in ok)) for time in TIMES},
         )
 
 

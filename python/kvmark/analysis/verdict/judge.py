@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from kvmark.analysis.summary.imported import imported_rows
+from kvmark.analysis.summary.metrics import rate_of
 from kvmark.analysis.summary.run import summarize
 from kvmark.analysis.verdict import checks_operations, checks_run, checks_servers
 from kvmark.analysis.verdict.rules import RULES, JudgedPhase, Level, Reason
@@ -20,6 +22,8 @@ from kvmark.records.store import keep_verdict, kept_verdict
 
 # Phases whose operations must succeed although they are not counted: others depend on them.
 _MUST_SUCCEED = ("load", "measure", "verify")
+# A p99 of fewer operations is their maximum.
+_LEAST_OF_P99 = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +157,35 @@ def save_verdict(records: Records, run: Run, verdict: Verdict) -> None:
 
 
 def _line(entry: Entry, run: Run, verdict: Verdict) -> RunLine:
-    """The first phase's throughput, and the longest p99 of any operation."""
-    phases = summarize(run).phases
-    p99 = [
-        operation.response.shown_ns("p99")
+    """The first phase's throughput, and the longest p99 of any operation; those of an import."""
+    phases, imported = summarize(run).phases, run.manifest.imported
+    rows = imported_rows(imported) if imported else ()
+    rates = [one.throughput.value for one in phases[:1]]
+    if imported is not None:
+        stated = [row.throughput for row in rows if row.operation is None]
+        rates = list(filter(None, stated)) or list(filter(None, [rate_of(run)]))
+    p99s_ns: list[tuple[str, float | None]] = [
+        (time, times.shown_ns("p99"))
         for phase in phases
-        for operation in phase.operations
-        if not operation.part
+        for one in phase.operations
+        for time, times in (("response", one.response), ("service", one.service))
+        if not one.part
     ]
+    p99s_ns += [
+        (time, times_ns.get("p99"))
+        for row in rows
+        for time, times_ns in row.times_ns.items()
+        if (row.operations or _LEAST_OF_P99) >= _LEAST_OF_P99
+    ]
+
+    def longest(time: str) -> int | None:
+        return max((round(ns) for one, ns in p99s_ns if one == time and ns), default=None)
+
     return RunLine(
         entry,
-        throughput=phases[0].throughput.value if phases else None,
-        response_ns_p99=max((ns for ns in p99 if ns is not None), default=None),
+        throughput=max(rates, default=None),
+        response_ns_p99=longest("response"),
         judgement=verdict.judgement,
+        least_throughput=min(rates, default=None) if imported else None,
+        service_ns_p99=longest("service"),
     )

@@ -29,7 +29,7 @@ Form: TypeAlias = Literal["text", "md", "json"]
 _CAVEATS: Final = ("environment", "invalid", "plan", "system")
 """Objections to a comparison that `--allow` can name."""
 _MOST_PRINTED: Final = 3
-_RUNS: Final = "a run, several with commas, tag:NAME, study:ID or commit:ID"
+_RUNS: Final = "a run, several with commas, tag:NAME, study:ID, commit:ID or IMPORT#CASE"
 
 Allow = Annotated[str, option("CAVEAT,…", f"Compare in spite of a caveat: {', '.join(_CAVEATS)}.")]
 
@@ -103,7 +103,7 @@ def compare(
         raise UsageError(f"confidence: must be from 0.5 to below 1, not {confidence:g}")
     records = Records.at(folder)
     sides = [runs_of(records, [word]) for word in (base, candidate)]
-    judged = judge_and_keep(records, [run.id for side in sides for run in side])
+    judged = judge_and_keep(records, [run.path.name for side in sides for run in side])
     comparison = comparing.compare(
         *sides, allow=parse_allowed(given.allow), gate=gate, confidence=confidence, judged=judged
     )

@@ -83,11 +83,7 @@ def _document(file: Collector, run: Run) -> dict[str, object]:
 
     imported = run.manifest.imported
     return {
-        "run": run.id,
-        "file": file.source.name,
-        "recognised_as": file.kind.code,
-        "tool": file.tool,
-        "version": file.version,
-        "notes": file.notes,
+        "run": run.id, "file": file.source.name, "recognised_as": file.kind.code, "tool": file.tool,
+        "version": file.version, "notes": file.notes,
         "rows": [] if imported is None else imported_rows(imported),
-    }
+    }  # fmt: skip

@@ -148,17 +148,12 @@ class _Log:
             raise self.error("operations or seconds run backwards: lines are mixed up")
         self.reached[kind] = (at_s, done)
         known = {_TIMES[name]: value for name, value in values.items() if name in _TIMES}
+        times_ns = {name: ms * NS["ms"] for name, ms in known.items() if ms is not None}
         interval = Interval(
-            case=case,
-            operation=None if kind == _TOTAL else kind,
-            start_ns=round(previous_s * NS["s"]),
-            end_ns=round(at_s * NS["s"]),
-            count=round(done - previous),
-            times={
-                self.time: {name: ms * NS["ms"] for name, ms in known.items() if ms is not None}
-            },
-            written=values,
-        )
+            case=case, operation=None if kind == _TOTAL else kind,
+            start_ns=round(previous_s * NS["s"]), end_ns=round(at_s * NS["s"]),
+            count=round(done - previous), times={self.time: times_ns}, written=values,
+        )  # fmt: skip
         self.collector.interval(self.line, interval)
 
     def read_result(self, text: str) -> None:

@@ -174,14 +174,11 @@ def _add_series(collector: Collector, metric: str, rows: Sequence[_Measurement])
     width_ms = min((step for step in steps if step > 0), default=0)
     for row, start_ms in zip(rows, starts_ms, strict=True):
         interval = Interval(
-            case=0,
-            operation=operation,
-            start_ns=start_ms * NS["ms"],
-            end_ns=(start_ms + width_ms) * NS["ms"],
-            count=None,
+            case=0, operation=operation, start_ns=start_ms * NS["ms"],
+            end_ns=(start_ms + width_ms) * NS["ms"], count=None,
             times={} if row.value is None else {time: {"mean": row.value * NS["us"]}},
             written={"ms": start_ms, "mean us": row.value},
-        )
+        )  # fmt: skip
         collector.interval(row.line, interval)
 
 
@@ -329,12 +326,8 @@ def _objects(source: Source) -> list[tuple[int | None, Any]]:
 
 FORMATS: Final = (
     Format(
-        "ycsb-json",
-        "YCSB JSON",
-        "YCSB",
-        lambda source: 1 if _JSON_ROW.match(source.json_text) else None,
-        _read_json,
-        is_json=True,
+        "ycsb-json", "YCSB JSON", "YCSB",
+        lambda source: 1 if _JSON_ROW.match(source.json_text) else None, _read_json, is_json=True,
     ),
     Format("ycsb-text", "YCSB text", "YCSB", first_line(_BEGIN.match), _read_text),
-)
+)  # fmt: skip

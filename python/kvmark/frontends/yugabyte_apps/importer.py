@@ -86,14 +86,10 @@ def _read_line(collector: Collector, state: _State, line: int, text: str) -> Non
         count = None if first else total - state.totals.get(operation, 0)
         known = mean_ms is not None and rate
         interval = Interval(
-            case=0,
-            operation=operation,
-            start_ns=start_ms * NS["ms"],
-            end_ns=now_ms * NS["ms"],
-            count=count,
-            times={"service": {"mean": (mean_ms or 0) * NS["ms"]}} if known else {},
+            case=0, operation=operation, start_ns=start_ms * NS["ms"], end_ns=now_ms * NS["ms"],
+            count=count, times={"service": {"mean": (mean_ms or 0) * NS["ms"]}} if known else {},
             written={"ops/sec": rate, "ms/op": mean_ms, "total ops": total},
-        )
+        )  # fmt: skip
         collector.interval(line, interval)
         state.totals[operation] = total
     state.at_ms = now_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Literal
@@ -37,7 +37,6 @@ _CHANGES: Final = {
     "unknown": "can't be compared",
 }
 """The outcomes of throughput in sentences, in their order."""
-_SHORT_METRICS: Final = ("throughput", "p50", "p99")
 _SHORT_COMMIT: Final = 12
 _MOST_EXCLUDED: Final = 6
 _MOST_CHANGES: Final = 3
@@ -99,7 +98,9 @@ def comparison_grid(comparison: Comparison) -> Grid:
 
     table = Table("Changes from baseline to candidate", comparison.cases)
     table.key("case", lambda case: case.title)
-    for name in _SHORT_METRICS:
+    measured = {row.metric.time for case in comparison.cases for row in case.rows[1:]}
+    time = "service." if measured == {"service"} else ""
+    for name in ("throughput", f"{time}p50", f"{time}p99"):
         table.number("change", partial(cell, name, _change), name)
         table.number("interval", partial(cell, name, _change_interval), name)
     return table.grid(_error_notes(comparison))
@@ -225,22 +226,21 @@ def answers(comparison: Comparison) -> list[str]:
 
 
 def _case_sentences(case: CaseComparison) -> Iterator[str]:
-    moved: list[str] = []
-    same: list[str] = []
+    moved, same = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for row in case.rows:
         if row.metric == THROUGHPUT:
             yield _throughput_sentence(row.effect)
-        # Response times of all operations together.
-        elif row.metric == Metric("quantile", row.metric.quantile) and row.effect:
+        # Times of all operations together.
+        elif row.metric.quantile and row.metric.operation is None and row.effect:
             outcome = _outcome(row.effect)
             if outcome == "same":
-                same.append(row.metric.name)
+                same[row.metric.time].append(row.metric.quantile)
             elif outcome != "unknown":
-                moved.append(f"{row.metric.name} {_moved(row.effect)}")
-    if moved:
-        yield f"Response time at {listed(moved)}."
-    if same:
-        yield f"No difference of response time was seen at {listed(same)}."
+                moved[row.metric.time].append(f"{row.metric.quantile} {_moved(row.effect)}")
+    for time, changes in moved.items():
+        yield f"{time.capitalize()} time at {listed(changes)}."
+    for time, names in same.items():
+        yield f"No difference of {time} time was seen at {listed(names)}."
 
 
 def _throughput_sentence(effect: Effect | None) -> str:

@@ -68,20 +68,14 @@ def sequence_page(answer: SequenceAnswer) -> Page:
 
 def run_page(run: RunAnswer) -> Page:
     """One run."""
+    operations = Section("operations", "Operations", facts=run_facts(run), grids=run_grids(run))
     return Page(
-        title=run.title,
-        question=f"Run {run.summary.id}, begun {run.summary.created}",
-        facts=run.request,
-        answer=run_sentence(run),
-        subjects="runs",
-        counts=verdicts.verdict_counts([run.verdict]),
-        caveats=verdicts.run_caveats([run]),
-        parts=(
-            Section("operations", "Operations", facts=run_facts(run), grids=run_grids(run)),
-            Section("figures", "Figures", figures=_run_figures(run, "")),
-        ),
+        title=run.title, question=f"Run {run.summary.id}, begun {run.summary.created}",
+        facts=run.request, answer=run_sentence(run), subjects="runs",
+        counts=verdicts.verdict_counts([run.verdict]), caveats=verdicts.run_caveats([run]),
+        parts=(operations, Section("figures", "Figures", figures=_run_figures(run, ""))),
         sources=(run.provenance,),
-    )
+    )  # fmt: skip
 
 
 def runs_page(runs: Sequence[RunAnswer]) -> Page:
@@ -97,15 +91,11 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
         figures=side_by_side_figures(runs),
     )
     return Page(
-        title=f"{len(runs)} runs",
-        question="",
-        answer=verdicts.counts_sentence(counts, "run"),
-        subjects="runs",
-        counts=counts,
-        caveats=verdicts.run_caveats(runs),
+        title=f"{len(runs)} runs", question="", answer=verdicts.counts_sentence(counts, "run"),
+        subjects="runs", counts=counts, caveats=verdicts.run_caveats(runs),
         parts=(overview, *(_run_sections(runs) if len(runs) <= _MOST_SECTIONS else ())),
         sources=tuple(_origins(runs)),
-    )
+    )  # fmt: skip
 
 
 def _run_sections(runs: Sequence[RunAnswer]) -> Iterator[Section]:

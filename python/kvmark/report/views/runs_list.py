@@ -27,19 +27,29 @@ def runs_text(runs: Sequence[RunLine], width: int) -> Text:
 
 def runs_grid(lines: Sequence[RunLine]) -> Grid:
     """The list of runs."""
-    unit = units.time_unit(line.response_ns_p99 for line in lines)
+    unit = units.time_unit(line.response_ns_p99 or line.service_ns_p99 for line in lines)
     table = Table("", lines)
     table.key("run", lambda line: Cell(line.entry.id, "strong"))
     table.word("created", lambda line: minute_cell(line.entry.created))
     table.word("workload", lambda line: line.entry.name)
     table.word("system", lambda line: f"{line.entry.system} {line.entry.version}".strip())
     if any(line.throughput is not None for line in lines):
-        table.number("ops/s", lambda line: units.significant(line.throughput))
+        table.number("ops/s", _rates)
         heading = f"response p99 {unit.name}"
         table.number(heading, lambda line: units.duration(line.response_ns_p99, unit))
+    if any(line.service_ns_p99 and not line.response_ns_p99 for line in lines):
+        heading = f"service p99 {unit.name}"
+        table.number(heading, lambda line: units.duration(line.service_ns_p99, unit))
     table.word("verdict", _state_cell)
     table.word("tags", lambda line: ", ".join(line.entry.tags), tone="muted")
     return table.grid()
+
+
+def _rates(line: RunLine) -> str:
+    """Operations a second; of several imported cases the slowest and the fastest."""
+    if line.least_throughput == line.throughput or line.least_throughput is None:
+        return units.significant(line.throughput)
+    return f"{units.significant(line.least_throughput)} – {units.significant(line.throughput)}"
 
 
 def minute_cell(created: str) -> Cell:
