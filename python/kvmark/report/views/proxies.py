@@ -82,8 +82,8 @@ def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
     if max(abs(added.value), added.error or 0.0) < 1 and not published:
         added, unit = added.put(lambda time_ms: time_ms * _US_PER_MS, "µs"), "µs"
     # Published figures have tenths.
-    text = f"{f'{added.value:.1f}' if published else units.estimate(added)} {unit}"
-    return text.replace("-", "−") if added.value <= 0 else f"+{text}"
+    shown = f"{added.value:.1f}" if published else units.estimate(added)
+    return f"{shown.replace('-', '−') if added.value <= 0 else f'+{shown}'} {unit}"
 
 
 def _loss(lost: Bounded) -> str:
