@@ -150,7 +150,9 @@ repetitions: 3
     assert "Published: a report of others." in ended.out
     assert "1,900" in ended.out
     assert "+90" in ended.out
-    assert "Twice the clients" in report.read_text()
+    # The effects name it, too.
+    effects = report.read_text().partition("## Effects")[2]
+    assert "\nPublished: a report of others." in effects.partition("##")[0]
     # The report of others knows no sizes: its figures are one series beside both.
     picture = (tmp_path / "beside" / "throughput.svg").read_text()
     assert re.findall(r">([^<>]*(?:size|published)[^<>]*)<", picture) == [

@@ -132,7 +132,7 @@ def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -
     assert "Published: a report." in text
     assert list(cost_sentences(ways)) == [
         "Through haproxy (load closed) 26.7 % of the throughput is lost, and the median response"
-        " time changes by +0.300 ms."
+        " time changes by +300 µs."
     ]
     # An imprecise way is not compared, with a reason.
     imprecise = dataclasses.replace(mine, throughput_lost=lost(-1.2, -10, 7.6))

@@ -29,6 +29,10 @@ def drawn() -> list[Figure]:
     ]
 
 
+def level_data(**columns: Any) -> pl.DataFrame:
+    return pl.DataFrame({"panel": "", "low": None, "high": None, "runs": 1, **columns})
+
+
 def values(spec: Any) -> list[list[dict[str, Any]]]:
     """The data of a specification."""
     return list(spec["datasets"].values())
@@ -85,9 +89,7 @@ def test_a_specification_has_the_rows_and_tooltips_that_read_them(figure: Figure
 
 
 def test_twelve_series_differ_by_colour_and_shape_together_and_by_dash() -> None:
-    rows = [("all", f"series {n}", 10.0, float(n + 1), None, None, 1) for n in range(12)]
-    names = ["panel", "series", "clients", "value", "low", "high", "runs"]
-    data = pl.DataFrame(rows, schema=names, orient="row")
+    data = level_data(clients=10.0, series=[f"series {n}" for n in range(12)], value=1.0)
     spec = charts.level_chart(data, "ops/s", "clients", "panel")
     encodings = [layer["encoding"] for layer in spec["spec"]["layer"]]
     assert {"color", "shape", "strokeDash"} <= {channel for each in encodings for channel in each}
@@ -138,6 +140,20 @@ def test_a_logarithmic_axis_has_a_few_ticks_within_its_data() -> None:
     assert log_ticks([None, 0]) == []
 
 
+@pytest.mark.parametrize("low", [9.3e-5, 0.4, 1.0, 9_820.0, 3.3e9])
+@pytest.mark.parametrize("factor", [1, 1.001, 1.2, 2, 9, 11, 25, 31, 400, 1e5])
+def test_every_logarithmic_axis_has_three_ticks_between_its_ends(low: float, factor: float) -> None:
+    values = [low, low * factor]
+    data = level_data(run=["1", "2"], series="p99", value=values)
+    spec = charts.level_chart(data, "time", "run", quantity="time")["spec"]
+    y = spec["layer"][0]["encoding"]["y"]
+    ticks, (least, most) = y["axis"]["values"], y["scale"]["domain"]
+    assert least <= min(values) <= max(values) <= most
+    assert 3 <= len(ticks) == len(set(ticks)) <= 9
+    assert all(least <= tick <= most for tick in ticks)
+    assert "' µs'" in y["axis"]["labelExpr"]
+
+
 def test_a_fault_is_marked_where_it_began_and_where_it_was_over() -> None:
     run = run_answer()
     fault = FaultSpan("1s kill primary-1 for 2s", "kill", "primary-1", 11 * S, 13 * S)
@@ -152,10 +168,7 @@ def test_a_fault_is_marked_where_it_began_and_where_it_was_over() -> None:
 def test_published_figures_have_the_colour_of_those_beside_them() -> None:
     measured = ["one", "two", "three"]
     names = [*measured, "three, published", "one, published", "four, published"]
-    data = pl.DataFrame({
-        "panel": "", "clients": 1.0, "series": names, "value": 2.0, "low": None, "high": None,
-        "runs": 1,
-    })  # fmt: skip
+    data = level_data(clients=1.0, series=names, value=2.0)
     spec = charts.level_chart(data, "ops/s", "clients", "panel")
     series = spec["usermeta"]["series"]
     places = dict(zip(series["names"], series["places"], strict=True))

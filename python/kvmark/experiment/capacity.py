@@ -192,7 +192,7 @@ def _makes_a_difference(one: RateRun, wider: RateRun) -> bool:
 def _all_busy(rate: float, clients: int) -> str:
     number = "the one client was" if clients == 1 else f"all {clients} clients were"
     return (
-        f"at {rate:,.4g} ops/s {number} busy, and more of them may carry more: raise --clients, or"
+        f"at {rate:,.0f} ops/s {number} busy, and more of them may carry more: raise --clients, or"
         " leave it out to have their number found"
     )
 
@@ -211,7 +211,7 @@ def _nowhere(runs: Sequence[RateRun]) -> str:
     lowest = min(conclusive, key=lambda one: one.rate)
     reasons = "; ".join(lowest.reasons)
     below = "" if len(conclusive) == len(runs) else f", and lower: {'; '.join(runs[-1].reasons)}"
-    return f"even at {lowest.rate:,.3g} ops/s {reasons}{below}"
+    return f"even at {lowest.rate:,.0f} ops/s {reasons}{below}"
 
 
 def tag(experiment: str) -> str:
@@ -284,7 +284,7 @@ class CapacitySearch(Design):
     def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
         """One run at a rate, judged."""
         wider = f" with {clients} clients" if clients > self.asked.clients else ""
-        title = f"{stage} at {rate:,.4g}/s{wider}"
+        title = f"{stage} at {rate:,.0f}/s{wider}"
         run = self._run(title, rate, clients)
         records = self._executor.records
         return judge_rate(records, (run,), rate, stage, self.objectives, clients)

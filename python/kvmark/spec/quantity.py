@@ -73,11 +73,12 @@ def duration_ns(text: str) -> int:
     return _whole(exact, text, " nanoseconds")
 
 
-def duration_text(time_ns: float) -> str:
-    """A duration for a sentence, in the unit that suits it: ``56.4 µs``, ``12 s``."""
-    name, unit_ns = next((one for one in _SHOWN_UNITS if abs(time_ns) >= one[1]), _SHOWN_UNITS[-1])
-    value = time_ns / unit_ns
-    return f"{value:,.0f} {name}" if abs(value) >= 1000 else f"{value:.3g} {name}"
+def duration_text(time_ns: float, unit_ns: float | None = None, digits: int = 3) -> str:
+    """A duration for a sentence, such as ``56.4 µs``, in this unit or in the one that suits it."""
+    least_ns = unit_ns or abs(float(f"{time_ns:.{digits - 1}e}"))
+    name, shown_ns = next((one for one in _SHOWN_UNITS if least_ns >= one[1]), _SHOWN_UNITS[-1])
+    value = time_ns / shown_ns
+    return f"{value:,.0f} {name}" if abs(value) >= 10**digits else f"{value:.{digits}g} {name}"
 
 
 def stall_limit_ns(text: str) -> int:

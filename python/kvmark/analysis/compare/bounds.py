@@ -17,9 +17,11 @@ from kvmark.analysis.summary.sums import counted_totals
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Run
 from kvmark.spec.metric import Condition, Gate, Metric, Objective, parse_objective
+from kvmark.spec.quantity import duration_text
 from kvmark.stats import BEYOND, Counts, Effect, keeps_within, least_observations, rise_of_share
 
-_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_UNITS: Final = (("ns", 1), ("µs", 1e3), ("us", 1e3), ("ms", 1e6), ("s", 1e9))
+_LEAST_IN_UNIT: Final = 0.1
 _Answer = Literal["worse", "not worse", "can't tell"]
 """The change is surely beyond the margin; it surely isn't; its interval holds the margin, or it has
 none."""
@@ -70,7 +72,7 @@ class ObjectiveFigure:
             )
         if self.value is None:
             return self.lacking
-        shown = _shown(self.objective, self.value)
+        shown = figure_text(self.objective, self.value)
         counted = f"; {failed} without an answer count as slower" if self.unanswered else ""
         return f"{text} {'held' if self.held else 'was missed'} with {shown}{counted}"
 
@@ -124,16 +126,22 @@ def _served(run: Run, missed: ObjectiveFigure) -> str:
         return ""
     objective = replace(missed.objective, metric=replace(metric, time="service"))
     service = figure([run], objective)
-    return _shown(objective, service.value) if service.held and service.value is not None else ""
+    return (
+        "" if service.value is None or not service.held else figure_text(objective, service.value)
+    )
 
 
-def _shown(objective: Objective, value: float) -> str:
+def figure_text(objective: Objective, value: float) -> str:
+    """A figure in the unit of the objective's bound, unless it is far below that unit.
+
+    Times have four digits: with three, those near a bound would be rounded to it.
+    """
     if objective.measure == "errors":
         return f"{value:.3%}"
     if objective.measure == "throughput":
         return f"{value:,.0f} ops/s"
-    size, unit = next((size, unit) for size, unit in _UNITS if value >= size or size == 1)
-    return f"{value / size:,.3g} {unit}"
+    unit_ns = next((ns for unit, ns in _UNITS if objective.text.endswith(unit)), 1e9)
+    return duration_text(value, unit_ns if value >= unit_ns * _LEAST_IN_UNIT else None, 4)
 
 
 @dataclass(frozen=True, slots=True)

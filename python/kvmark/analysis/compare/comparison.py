@@ -22,7 +22,7 @@ from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.errors import UsageError
 from kvmark.records import Case, Judgement, Run, block_of, by_case
 from kvmark.records.case import experiment
-from kvmark.spec.metric import Condition, Gate, Metric, parse_comparable
+from kvmark.spec.metric import THROUGHPUT, Condition, Gate, Metric, parse_comparable
 from kvmark.stats import CONFIDENCE, PrecisionTarget, as_family, decide, paired_jackknife
 from kvmark.stats import Effect as Effect  # noqa: PLC0414 - views name its type
 from kvmark.stats.estimate import Estimate
@@ -208,10 +208,11 @@ def compare(
     gate: Gate = _NO_CONDITION,
     confidence: float = CONFIDENCE,
     judged: Judge = judge,
+    first: Metric = THROUGHPUT,
 ) -> Comparison:
     """Compares the cases of both sides by their keys; if each side has only one, these two.
 
-    ``judged`` gives the verdict on each run.
+    ``judged`` gives the verdict on each run, and ``first`` is the first metric of each case.
 
     Runs that were made in blocks of one experiment are compared in pairs. Whether metrics changed
     is decided for all of them together, at one error level.
@@ -243,7 +244,9 @@ def compare(
     only = [tuple(case.title for case in side if case not in paired) for side in (before, after)]
     fails = bool(gate.conditions) and gate.if_unknown == "fail"
     return Comparison(
-        _as_family([_compare_case(pair, allow, gate, confidences, judged) for pair in pairs]),
+        _as_family(
+            [_compare_case(pair, allow, gate, confidences, judged, first) for pair in pairs]
+        ),
         baseline_only=only[0],
         candidate_only=only[1],
         unmeasured=only[0] if fails else (),
@@ -252,7 +255,12 @@ def compare(
 
 
 def _compare_case(
-    pair: _Pair, allow: Collection[str], gate: Gate, confidences: tuple[float, float], judged: Judge
+    pair: _Pair,
+    allow: Collection[str],
+    gate: Gate,
+    confidences: tuple[float, float],
+    judged: Judge,
+    first: Metric,
 ) -> CaseComparison:
     """Compares one case; intervals of changes and of conditions have these coverages."""
     (case, before), (other, after) = pair
@@ -269,7 +277,7 @@ def _compare_case(
     repeated = is_repeated(baseline) and is_repeated(candidate)
     conditions = _conditions(gate, all_sides.runs)
     asked = (one.metric for one in conditions)
-    shown = dict.fromkeys([*metrics.metrics_of(all_sides.runs), *asked])
+    shown = dict.fromkeys([first, *metrics.metrics_of(all_sides.runs), *asked])
     rows = [compared(metric, confidences[0]) for metric in shown]
     if not repeated:
         rows = [replace(row, effect=None) for row in rows]

@@ -34,6 +34,8 @@ _LEAST_BUSY_WALL_NS = 10_000_000
 _MIX_P_VALUE = 1e-6
 _NOT_ERRORS = ("ok", "miss", "mismatch")
 _LEAST_GONE_NS = 10**9
+_SILENT_INTERVALS, _SILENT_NS = 3, 500_000_000
+"""The least silence at the end of a phase: the longer of both."""
 _AFTER_DELETES = (
     "records that the workload deletes are missed later: say `expect_misses: true` in the workload"
     " if that is meant, or insert them again"
@@ -238,6 +240,8 @@ def check_gone(phase: JudgedPhase) -> Iterator[Reason | None]:
     if answered.is_empty():
         return
     begin_ns, end_ns = answered.row(-1, named=True)["start_ns"], answered["end_ns"][-1]
+    if phase.record.end_ns - end_ns < max(_SILENT_INTERVALS * (end_ns - begin_ns), _SILENT_NS):
+        return
     # Connections fail within the interval of the last success, or after it.
     failed = int(rows.filter(pl.col("start_ns") >= begin_ns)["failed"].sum())
     found = (one for one in run.manifest.engine.notices if one.code == "operations_failed")

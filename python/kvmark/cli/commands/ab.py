@@ -148,7 +148,7 @@ def _print(
     runs = {side: [records.open(run) for run in blocks.runs(side)] for side in SIDES}
     allow = (*options.allowed, *design.named)
     try:
-        comparison = compare(runs["base"], runs["candidate"], allow=allow, gate=options.gate)
+        comparison = compare(*runs.values(), allow=allow, gate=options.gate, first=design.metric)
     except UsageError as refusal:
         # What ended the comparison explains the blocks.
         raise problem or refusal from refusal

@@ -14,6 +14,7 @@ from kvmark.cli.output import json_text, print_result, save_report, terminal_wid
 from kvmark.errors import SpecError, UsageError
 from kvmark.outputs import check_output, refuse_existing, write_output
 from kvmark.records import Records
+from kvmark.records.store import USABLE, entries_of
 from kvmark.secret import Secret
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def _exported(run: Run, format: str) -> str:
 
 
 def report(
-    words: list[str] = argument("RUN", "Runs to report on.", autocompletion=completion.one_run),
+    words: list[str] = argument(
+        "RUN", "Runs, tag:NAME or study:ID.", autocompletion=completion.one_run
+    ),
     output: Path | None = option(
         "FILE", "File or folder to write (default: kvmark-report.html).", "--output", "-o"
     ),
@@ -117,9 +120,10 @@ def report(
 
     path = _report_path(output, format)
     records = Records.at(folder)
-    entries = [records.find(word) for word in words]
-    judged = judge_and_keep(records, [entry.id for entry in entries])
-    answers = run_answers(map(records.open_entry, entries), len(entries), judged)
+    found = (entries_of(records, word, USABLE, bare_tags=False)[::-1] for word in words)
+    entries = {entry.id: entry for of_word in found for entry in of_word}
+    judged = judge_and_keep(records, [*entries])
+    answers = run_answers(map(records.open_entry, entries.values()), len(entries), judged)
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
         print_result("report", {"runs": [answer.summary.id for answer in answers], "report": path})

@@ -16,6 +16,7 @@ from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import execute_design, named_system, open_journal
 from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.experiment.journal import tag
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling
 from kvmark.frontends.ycsb.options import YcsbOptions
@@ -179,7 +180,9 @@ def execute_sequence(
             runs = [close_and_judge(journal.records, run).run for run in ended]
             if problem is not None:
                 raise problem
-            _print_table(runs, sequence.scheduler.summary(), options, is_timed=placed.is_timed)
+            more = "see the report" if options.report else f"kvmark runs report {tag(journal.id)}"
+            summary = sequence.scheduler.summary()
+            _print_table(runs, summary, options, more, is_timed=placed.is_timed)
 
 
 def run_study(name: str, options: StudyOptions) -> None:
@@ -225,6 +228,7 @@ def _print_table(
     runs: Sequence[Run],
     summary: scheduling.SequenceRepetitions,
     options: YcsbOptions,
+    more: str,
     *,
     is_timed: bool,
 ) -> None:
@@ -243,7 +247,7 @@ def _print_table(
         }
         print_json("sequence", document)
     else:
-        print_answer(sequence_screen(answer, terminal_width()))
+        print_answer(sequence_screen(answer, terminal_width(), more))
     save_report(lambda page: page.sequence_page(answer), options.report, quiet=options.json)
     if options.system is None and not (options.json or options.quiet):
         print(_NEXT, file=sys.stderr)

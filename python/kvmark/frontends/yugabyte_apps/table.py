@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from operator import attrgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -31,6 +31,7 @@ from kvmark.report.model import units
 from kvmark.report.model.page import Section
 from kvmark.report.model.tables import Cell, Grid, Table, changes, to_text
 from kvmark.report.views.runs_list import TONES
+from kvmark.report.views.sequence import add_times
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
 
@@ -53,6 +54,7 @@ _COLUMNS: Final = (
 _HEADINGS: Final = {"p1": "1%", "p5": "5%", "p10": "10%", "p90": "90%", "p95": "95%", "p99": "99%"}
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
 _EMPTY: Final = Cell("-", "muted")
+_LEAST_OF_TWO: Final = 0.1
 _FOLDER: Final = "apps/"
 
 
@@ -321,20 +323,11 @@ def _figure(name: str, row: tuple[AppRow, Mapping[str, float] | None]) -> Cell:
 
 def _times_grid(table: AppTable) -> Grid:
     """Quantiles of single operations, from the histograms."""
-    unit = units.time_unit(
-        [times.mean_ns for side in table.times for times in (side.response, side.service)]
-    )
-
-    def time(kind: TimeName, name: str, side: SideTimes) -> Cell:
-        times: Times = getattr(side, kind)
-        time_ns = times.max_ns if name == "max" else times.shown_ns(name)
-        return _EMPTY if time_ns is None else Cell(units.duration(time_ns, unit))
-
     grid = Table("Single operations", table.times)
     grid.key("", lambda side: side.side)
     grid.number("ok", lambda side: side.response.count)
     for kind in _TIMES:
-        grid.numbers(_QUANTILES, partial(time, kind), f"{kind} time, {unit.name}")
+        add_times(grid, f"{kind} time", _QUANTILES, attrgetter(kind))
     memory = [f"{node} {units.size(size)}" for node, size in table.memory_bytes.items()]
     notes = [f"Largest memory: {', '.join(memory)}."] if memory else []
     notes.append(f"Reads with a wrong value: {table.mismatches:,}.")
@@ -386,7 +379,12 @@ def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
         ("applications", "Each application over its intervals", grids),
         ("operations", "Each operation", [_operations_grid(operations)] if operations else []),
     )
-    return tuple(Section(name, title, grids=tuple(own)) for name, title, own in sections if own)
+    source = f"Published: {found.published_source}." if found.published_source else ""
+    return tuple(
+        Section(name, title, answer=source, grids=tuple(own))
+        for name, title, own in sections
+        if own
+    )
 
 
 def case_runs(row: StudyRow, found: StudyResults) -> list[Run]:
@@ -454,5 +452,5 @@ def _notes(table: AppTable) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """As in the published table: two decimals, none of 0."""
-    return "0" if value == 0 else f"{value:.2f}"
+    """As in the published table: two decimals, none of 0; more of a number below 0.1."""
+    return f"{value:.2f}" if value >= _LEAST_OF_TWO else units.significant(value)

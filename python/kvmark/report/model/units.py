@@ -1,4 +1,4 @@
-"""Numbers as text: one unit per column, three significant digits, thousands separated; and bars.
+"""Numbers as text: a unit per time, three significant digits, thousands separated; and bars.
 
 The live display uses it next to a measurement: nothing here imports a library.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 #: The text for a missing number, or one with too few observations.
@@ -45,30 +44,8 @@ class Bounded(Protocol):
         """Half the width; none when unknown."""
 
 
-_LEAST_IN_COLUMN: Final = 0.01
-_MOST_IN_COLUMN: Final = 100_000
-"""The range of values printed in a column's unit. Times outside it carry their unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimeUnit:
-    """A unit of time and its length in nanoseconds."""
-
-    name: str
-    ns: float
-
-
-TIME_UNITS = (TimeUnit("ns", 1.0), TimeUnit("µs", 1e3), TimeUnit("ms", 1e6), TimeUnit("s", 1e9))
-
-
-def time_unit(times_ns: Iterable[float | None]) -> TimeUnit:
-    """The largest unit in which the median time is at least 1."""
-    known = sorted(time for time in times_ns if time is not None and time > 0)
-    if not known:
-        return TIME_UNITS[1]
-    middle = known[len(known) // 2]
-    fitting = [unit for unit in TIME_UNITS if middle >= unit.ns]
-    return fitting[-1] if fitting else TIME_UNITS[0]
+_TIME_UNITS: Final = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+"""The units of time with their length in nanoseconds."""
 
 
 def significant(value: float | None, digits: int = 3) -> str:
@@ -85,23 +62,17 @@ def significant(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{max(digits - 1 - exponent, 0)}f}"
 
 
-def duration(time_ns: float | None, unit: TimeUnit) -> str:
-    """A time in a column's unit, without its name.
+def with_unit(time_ns: float | None) -> str:
+    """A time in the largest unit in which it is at least 1.
 
-    A time far outside that unit carries a suitable one: ``56.4 µs`` among seconds.
+    >>> with_unit(96_700), with_unit(999_700)
+    ('96.7 µs', '1.00 ms')
     """
     if time_ns is None:
         return ABSENT
-    value = time_ns / unit.ns
-    if value != 0 and not _LEAST_IN_COLUMN <= abs(value) < _MOST_IN_COLUMN:
-        return with_unit(time_ns)
-    return significant(value)
-
-
-def with_unit(time_ns: float | None) -> str:
-    """A time with a suitable unit."""
-    unit = time_unit([time_ns])
-    return ABSENT if time_ns is None else f"{significant(time_ns / unit.ns)} {unit.name}"
+    rounded = abs(float(f"{time_ns:.2e}"))
+    name, length = next((one for one in _TIME_UNITS if rounded >= one[1]), _TIME_UNITS[-1])
+    return f"{significant(time_ns / length)} {name}"
 
 
 def span(seconds: float) -> str:

@@ -10,14 +10,13 @@ from typing import Final
 from rich.text import Text
 
 from kvmark.analysis.capacity import Capacity, RateRun
+from kvmark.analysis.compare.bounds import figure_text
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Grid, Table, changes, stacked
 from kvmark.report.model.units import Bounded
 from kvmark.report.views.scaling import between
 from kvmark.spec.metric import Objective
 
-# With three digits, figures near a bound would be rounded to it.
-_DIGITS: Final = 4
 _OUTCOMES: Final[Mapping[str, Cell]] = {
     "holds": Cell("holds", "valid"),
     "missed": Cell("missed"),
@@ -92,13 +91,7 @@ def capacity_grid(answer: CapacityAnswer) -> Grid:
 
     def figure(objective: Objective, one: RateRun) -> str:
         value = one.figures.get(objective.text)
-        if value is None:
-            return units.ABSENT
-        if objective.measure == "errors":
-            return f"{value:.3%}"
-        if objective.measure == "throughput":
-            return units.significant(value)
-        return units.significant(value / 1e6, _DIGITS)
+        return units.ABSENT if value is None else figure_text(objective, value)
 
     table = Table(f"Capacity of {answer.workload} on {answer.system}", runs)
     table.key("offered ops/s", lambda one: Cell(units.significant(one.rate), "strong"), number=True)
@@ -107,13 +100,8 @@ def capacity_grid(answer: CapacityAnswer) -> Grid:
         table.number("clients", lambda one: one.clients)
     table.number("ops/s", lambda one: units.significant(one.throughput))
     for objective in answer.objectives:
-        heading = f"{objective.text}, ms" if _is_time(objective) else objective.text
-        table.number(heading, partial(figure, objective))
+        table.number(objective.text, partial(figure, objective))
     table.word("outcome", lambda one: _OUTCOMES[one.outcome])
     table.word("run", lambda one: one.run, tone="muted")
-    notes = (_ALL_DUE,) if any(map(_is_time, answer.objectives)) else ()
+    notes = (_ALL_DUE,) if any(one.metric.is_time for one in answer.objectives) else ()
     return table.grid(notes, changes([one.stage for one in runs]))
-
-
-def _is_time(objective: Objective) -> bool:
-    return objective.measure not in ("errors", "throughput")

@@ -19,7 +19,10 @@ from kvmark.report.model.page import Spec
 PUBLISHED: Final = ", published"
 #: The series of a scaling chart.
 SCALING_SERIES: Final = ("measured", "law", "peak")
+Quantity = Literal["number", "time"]
+"""Times are nanoseconds."""
 _Look = TypeVar("_Look")
+_Axis = TypeVar("_Axis", alt.X, alt.Y)
 
 # Vega's expression for a time with a suitable unit.
 _TIME_LABEL = (
@@ -27,8 +30,12 @@ _TIME_LABEL = (
     "datum.{0} >= 1e6 ? format(datum.{0} / 1e6, '{1}') + ' ms' : "
     "datum.{0} >= 1e3 ? format(datum.{0} / 1e3, '{1}') + ' µs' : format(datum.{0}, '{1}') + ' ns'"
 )
+_NUMBER_LABEL = "datum.value < 1 ? format(datum.value, '~r') : format(datum.value, '~s')"
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_COLUMNS = 230, 150, 3
 _WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
+_LEAST_TICKS = 3
+# The factor below which values of a logarithmic axis count as constant.
+_ROOM = 1.05
 # The least share of the axis at which a phase has room for its name.
 _LEAST_NAMED = 0.05
 # Room for phase names between a chart and its legend.
@@ -45,23 +52,34 @@ _PERCENTILES = {
 }  # fmt: skip
 
 
-def level_chart(data: pl.DataFrame, title: str, across: str, panel: str = "panel") -> Spec:
+def level_chart(
+    data: pl.DataFrame,
+    title: str,
+    across: str,
+    panel: str = "panel",
+    quantity: Quantity = "number",
+) -> Spec:
     """A value against a column, one panel per value of another, on logarithmic axes.
 
     Levels that are words are placed side by side.
     """
     style = _SeriesStyle(data, "series", **_POINTS_LEGEND)
     x = _level_axis(data, across)
-    y = alt.Y("value:Q", title=title).scale(type="log", nice=False, padding=10)
-    y = y.axis(format="~s", values=log_ticks(data["value"].to_list()))
-    base = alt.Chart().encode(x=x, y=y, color=style.color)
+    values = [value for name in ("value", "low", "high") for value in data[name].to_list()]
+    label = _TIME_LABEL if quantity == "time" else "format(datum.{0}, '{1}')"
+    axis = label.format("value", "~r") if quantity == "time" else _NUMBER_LABEL
+    y = _logarithmic(alt.Y("value:Q", title=title), values, padding=10, labelExpr=axis)
+    texts = {
+        f"{name}_text": f"isValid(datum.{name}) ? {label.format(name, ',.4~r')} : ''"
+        for name in ("value", "low", "high")
+    }
+    base = alt.Chart().transform_calculate(**texts).encode(x=x, y=y, color=style.color)
     place = alt.Tooltip(f"{across}:Q", format=",")
     tooltip = [
         alt.Tooltip(f"{panel}:N"), alt.Tooltip("series:N"),
         place if data[across].dtype.is_numeric() else alt.Tooltip(f"{across}:N"),
-        alt.Tooltip("value:Q", format=",.4~r", title=title),
-        alt.Tooltip("low:Q", format=",.4~r", title="from"),
-        alt.Tooltip("high:Q", format=",.4~r", title="to"), alt.Tooltip("runs:Q"),
+        alt.Tooltip("value_text:N", title=title), alt.Tooltip("low_text:N", title="from"),
+        alt.Tooltip("high_text:N", title="to"), alt.Tooltip("runs:Q"),
     ]  # fmt: skip
     lines = base.mark_line().encode(strokeDash=style.dash)
     bars = base.transform_filter("isValid(datum.low) && datum.low > 0")
@@ -77,8 +95,8 @@ def level_chart(data: pl.DataFrame, title: str, across: str, panel: str = "panel
 def target_chart(data: pl.DataFrame) -> Spec:
     """Response time against throughput, one panel per workload, both axes logarithmic."""
     style = _SeriesStyle(data, "series", **_POINTS_LEGEND)
-    x = alt.X("throughput:Q", title="operations per second").scale(type="log", nice=False)
-    x = x.axis(format="~s", values=log_ticks(data["throughput"].to_list()), labelOverlap=True)
+    x = alt.X("throughput:Q", title="operations per second")
+    x = _logarithmic(x, data["throughput"].to_list(), format="~s", labelOverlap=True)
     y = _time_axis("ns", "response time", data["ns"].to_list())
     tooltip = [
         alt.Tooltip("workload:N"), alt.Tooltip("series:N"),
@@ -98,9 +116,9 @@ def _level_axis(data: pl.DataFrame, across: str) -> alt.X:
     if not data[across].dtype.is_numeric():
         return alt.X(f"{across}:N", title=across, sort=levels).axis(labelAngle=0)
     levels.sort()
-    ticks = {"values": levels} if len(levels) <= 6 else {"tickCount": 4}
     x = alt.X(f"{across}:Q", title=across).scale(type="log", nice=False, padding=14)
-    return x.axis(format="~s", grid=False, labelOverlap=True, **ticks)
+    ticks = levels if len(levels) <= 6 else log_ticks(levels)
+    return x.axis(format="~s", grid=False, labelOverlap=True, values=ticks)
 
 
 def quantile_chart(data: pl.DataFrame) -> Spec:
@@ -128,8 +146,7 @@ def rate_chart(data: pl.DataFrame, behind: Sequence[alt.Chart]) -> Spec:
     chart = alt.Chart(_inline(data)).transform_calculate(
         rate="datum.value * 1e9 / (datum.end_ns - datum.start_ns)"
     )
-    y = alt.Y("rate:Q", title="operations per second").scale(zero=True)
-    y = y.axis(format="~s", tickCount=5)
+    y = from_zero(alt.Y("rate:Q", title="operations per second"), data["value"].to_list())
     value = alt.Tooltip("rate:Q", format=",.4~r", title="ops/s")
     return _time_spec(chart.encode(y=y), data, behind, value)
 
@@ -143,10 +160,10 @@ def response_chart(data: pl.DataFrame, behind: Sequence[alt.Chart], title: str) 
     return _time_spec(chart.encode(y=y), data, behind, value)
 
 
-def course_chart(data: pl.DataFrame, behind: Sequence[alt.Chart], title: str, number: str) -> Spec:
-    """Recorded values over the run's time, from zero, in this number format."""
-    y = alt.Y("value:Q", title=title).scale(zero=True).axis(format=number, tickCount=5)
-    value = alt.Tooltip("value:Q", format=f",.4{number}", title=title)
+def course_chart(data: pl.DataFrame, behind: Sequence[alt.Chart], title: str) -> Spec:
+    """Recorded values over the run's time, from zero."""
+    y = from_zero(alt.Y("value:Q", title=title), data["value"].to_list())
+    value = alt.Tooltip("value:Q", format=",.4~r", title=title)
     return _time_spec(alt.Chart(_inline(data)).encode(y=y), data, behind, value)
 
 
@@ -159,7 +176,7 @@ def spread_chart(data: pl.DataFrame, before: Sequence[alt.Chart]) -> Spec:
         least=_TIME_LABEL.format("low_ns", ".3~r"),
         most=_TIME_LABEL.format("high_ns", ".3~r"),
     )
-    x = alt.X("start_s:Q", title="seconds since the run began").scale(nice=False)
+    x = _run_axis("start_s")
     bounds_ns = [*data["low_ns"].to_list(), *data["high_ns"].to_list()]
     y = _time_axis("low_ns", "response time", bounds_ns)
     # An exponent below 1 keeps the few slow operations visible.
@@ -172,16 +189,9 @@ def spread_chart(data: pl.DataFrame, before: Sequence[alt.Chart]) -> Spec:
         alt.Tooltip("count:Q", format=",", title="operations"),
         alt.Tooltip("share:Q", format=".3~%", title="of this moment's"),
     ]  # fmt: skip
-    cells = chart.mark_rect().encode(
-        x=x.axis(format="~r", grid=False, tickCount=8),
-        x2="end_s:Q",
-        y=y,
-        y2="high_ns:Q",
-        color=alt.Color("of:N", legend=None),
-        opacity=filled,
-        tooltip=tooltip,
-    )
-    layers = alt.layer(cells, *before)
+    color = alt.Color("of:N", legend=None)
+    cells = chart.mark_rect().encode(x=x, x2="end_s:Q", y=y, y2="high_ns:Q", tooltip=tooltip)
+    layers = alt.layer(cells.encode(color=color, opacity=filled), *before)
     return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT))
 
 
@@ -192,8 +202,8 @@ def scaling_chart(data: pl.DataFrame, over: str) -> Spec:
     ticks = levels if len(levels) <= 8 else log_ticks(levels)
     x = alt.X("level:Q", title=over).scale(type="log", nice=False, padding=14)
     x = x.axis(format="~s", grid=False, labelOverlap=True, values=ticks)
-    y = alt.Y("throughput:Q", title="operations per second").scale(zero=True)
-    y = y.axis(format="~s", tickCount=5)
+    y = alt.Y("throughput:Q", title="operations per second")
+    y = from_zero(y, data["throughput"].to_list())
     series = list(SCALING_SERIES)
     shape = alt.Shape("series:N", legend=None)
     shape = shape.scale(domain=series, range=["circle", "circle", "diamond"])
@@ -230,20 +240,39 @@ def _time_spec(
 ) -> Spec:
     """Lines over the run's time."""
     style = _SeriesStyle(data, "series", **{**_LINES_LEGEND, "offset": _ABOVE_PHASES})
-    x = alt.X("end_s:Q", title="seconds since the run began").scale(nice=False)
-    x = x.axis(format="~r", grid=False, tickCount=8)
     when = alt.Tooltip("end_s:Q", format=".4~r", title="at second")
-    chart = chart.transform_calculate(end_s="datum.end_ns / 1e9").encode(x=x, color=style.color)
+    chart = chart.transform_calculate(end_s="datum.end_ns / 1e9")
+    chart = chart.encode(x=_run_axis("end_s"), color=style.color)
     lines = chart.mark_line().encode(strokeDash=style.dash)
     points = _hover_points(chart, [alt.Tooltip("series:N"), when, value])
     layers = alt.layer(*behind, lines, points)
     return _finished(layers.properties(width=_WIDE_WIDTH, height=_WIDE_HEIGHT), style)
 
 
+def _run_axis(field: str) -> alt.X:
+    x = alt.X(f"{field}:Q", title="seconds since the run began").scale(nice=False)
+    return x.axis(format="~r", grid=False, tickCount=8)
+
+
 def _time_axis(field: str, title: str | None, times_ns: Sequence[float]) -> alt.Y:
     """A logarithmic axis of nanoseconds; each tick has a suitable unit."""
-    y = alt.Y(f"{field}:Q", title=title).scale(type="log", nice=False, padding=8)
-    return y.axis(labelExpr=_TIME_LABEL.format("value", "~r"), values=log_ticks(times_ns))
+    y = alt.Y(f"{field}:Q", title=title)
+    return _logarithmic(y, times_ns, padding=8, labelExpr=_TIME_LABEL.format("value", "~r"))
+
+
+def from_zero(place: alt.Y, values: Iterable[float | None]) -> alt.Y:
+    """A linear axis from zero; to one where no value is above zero."""
+    y = place.scale(zero=True) if any(values) else place.scale(domain=(0, 1))
+    return y.axis(labelExpr=_NUMBER_LABEL, tickCount=5)
+
+
+def _logarithmic(
+    place: _Axis, values: Sequence[float | None], padding: int = 0, **axis: Any
+) -> _Axis:
+    """A logarithmic axis of these values, with ticks within it."""
+    ends, ticks = _log_ends(values), log_ticks(values)
+    place = place.scale(type="log", nice=False, padding=padding, domain=ends or alt.Undefined)
+    return place.axis(values=ticks, **axis)
 
 
 def _hover_points(chart: alt.Chart, tooltip: list[alt.Tooltip]) -> alt.Chart:
@@ -332,15 +361,29 @@ def _cycled(looks: Sequence[_Look], count: int) -> list[_Look]:
 
 
 def log_ticks(values: Iterable[float | None]) -> list[float]:
-    """Ticks of a logarithmic axis: powers of ten, with steps between them over a short range."""
+    """Three or more ticks of a logarithmic axis: powers of ten, over a short range equal steps."""
+    ends = _log_ends(values)
+    if not ends:
+        return []
+    low, high = ends
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    forms = ((1,), (1, 3), (1, 2, 5))[(high < low * 1e3) + (high < low * 30) :]
+    ticks = [[step * 10.0**decade for decade in decades for step in steps] for steps in forms]
+    for step in (5.0, 2.0, 1.0, 0.5, 0.2):
+        size = step * 10.0 ** math.floor(math.log10(high - low))
+        numbers = range(math.floor(low / size), math.ceil(high / size) + 1)
+        ticks.append([float(f"{number * size:.12g}") for number in numbers])
+    inside = ([tick for tick in each if low <= tick <= high] for each in ticks)
+    return next(each for each in inside if len(each) >= _LEAST_TICKS)
+
+
+def _log_ends(values: Iterable[float | None]) -> list[float]:
+    """The ends of a logarithmic axis, with room around a constant; empty without values."""
     known = [value for value in values if value is not None and value > 0]
     if not known:
         return []
     low, high = min(known), max(known)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if high / low < 30 else (1, 3) if high / low < 1e3 else (1,)
-    ticks = [step * 10.0**decade for decade in decades for step in steps]
-    return [tick for tick in ticks if low * 0.7 <= tick <= high * 1.4]
+    return [low / _ROOM, high * _ROOM] if high < low * _ROOM else [low, high]
 
 
 def _panels(

@@ -17,7 +17,7 @@ from kvmark.analysis.compare.selection import ExcludedRun
 from kvmark.foreign_text import printable
 from kvmark.report.model import tables, units
 from kvmark.report.model.tables import Cell, Grid, Table, Value, escape_markdown, sentence_lines
-from kvmark.report.model.units import Bounded, TimeUnit, listed
+from kvmark.report.model.units import Bounded, listed
 from kvmark.report.views.runs_list import minute_cell
 from kvmark.report.views.sequence import SUCCESSFUL
 from kvmark.spec.metric import THROUGHPUT, Metric
@@ -109,19 +109,16 @@ def comparison_grid(comparison: Comparison) -> Grid:
 def _case_grid(comparison: Comparison) -> Grid:
     """Every metric of the only case."""
     (case,) = comparison.cases
-    unit = units.time_unit(
-        row.baseline.value for row in case.rows if row.baseline and row.metric.is_time
-    )
 
     def value(row: Compared, side: Bounded | None) -> str:
-        return _metric_text(row.metric, side.value if side else None, unit)
+        return _metric_text(row.metric, side.value if side else None)
 
     def detectable(row: Compared) -> str:
         share = row.effect.detectable if row.effect else None
         return units.ABSENT if share is None else _detectable(share)
 
     table = Table(case.title, case.rows)
-    table.key("metric", lambda row: _metric_heading(row.metric, unit))
+    table.key("metric", lambda row: _metric_heading(row.metric))
     table.number("baseline", lambda row: value(row, row.baseline))
     table.number("candidate", lambda row: value(row, row.candidate))
     table.number("change", _change)
@@ -135,12 +132,12 @@ def _case_grid(comparison: Comparison) -> Grid:
     return table.grid(notes)
 
 
-def _metric_heading(metric: Metric, unit: TimeUnit) -> str:
-    return f"{metric.name}, {unit.name if metric.is_time else 'ops/s'}"
+def _metric_heading(metric: Metric) -> str:
+    return metric.name if metric.is_time else f"{metric.name}, {metric.unit}"
 
 
-def _metric_text(metric: Metric, value: float | None, unit: TimeUnit) -> str:
-    return units.duration(value, unit) if metric.is_time else units.significant(value)
+def _metric_text(metric: Metric, value: float | None) -> str:
+    return units.with_unit(value) if metric.is_time else units.significant(value)
 
 
 def _error_notes(comparison: Comparison) -> Iterator[str]:
@@ -227,9 +224,10 @@ def answers(comparison: Comparison) -> list[str]:
 
 def _case_sentences(case: CaseComparison) -> Iterator[str]:
     moved, same = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for row in case.rows:
-        if row.metric == THROUGHPUT:
-            yield _throughput_sentence(row.effect)
+    for number, row in enumerate(case.rows):
+        # The first metric is the one that decides.
+        if number == 0 or row.metric == THROUGHPUT:
+            yield _change_sentence(_subject(row.metric), row.effect)
         # Times of all operations together.
         elif row.metric.quantile and row.metric.operation is None and row.effect:
             outcome = _outcome(row.effect)
@@ -243,15 +241,23 @@ def _case_sentences(case: CaseComparison) -> Iterator[str]:
         yield f"No difference of {time} time was seen at {listed(names)}."
 
 
-def _throughput_sentence(effect: Effect | None) -> str:
+def _subject(metric: Metric) -> str:
+    if not metric.is_time:
+        return metric.name
+    mean, quantile = ("", f" at {metric.quantile}") if metric.quantile else (metric.measure, "")
+    operation = f" of {metric.operation}" if metric.operation else ""
+    return f"{mean} {metric.time} time{quantile}{operation}".lstrip()
+
+
+def _change_sentence(subject: str, effect: Effect | None) -> str:
     if effect is None or effect.p_value is None:
         return (
-            "The difference of throughput is unknown: the runs are too few or too short for an"
+            f"The difference of {subject} is unknown: the runs are too few or too short for an"
             " error, so repeat them."
         )
     if effect.significant():
-        return f"Throughput {_moved(effect)}."
-    difference = f"No difference of throughput was seen ({percent_range(effect.ratio)})"
+        return f"{subject[:1].upper()}{subject[1:]} {_moved(effect)}."
+    difference = f"No difference of {subject} was seen ({percent_range(effect.ratio)})"
     if effect.detectable is None:
         return f"{difference}."
     least = _detectable(effect.detectable)
@@ -332,7 +338,6 @@ def history_markdown(history: History, limit: int) -> str:
 def _history_grid(history: History, limit: int) -> Grid:
     """The newest runs, the last one at the bottom; a new level begins a new section."""
     metric = history.metric
-    unit = units.time_unit(point.value for point in history.points)
     first = max(len(history.points) - limit, 0)
     moves = {move.index: move for move in history.moves}
 
@@ -347,8 +352,8 @@ def _history_grid(history: History, limit: int) -> Grid:
     table.word("created", lambda row: minute_cell(row[0].created))
     table.key("run", lambda row: row[0].run)
     table.word("commit", lambda row: (row[0].commit or units.ABSENT)[:_SHORT_COMMIT])
-    heading = _metric_heading(metric, unit)
-    table.number(heading, lambda row: _metric_text(metric, row[0].value, unit), tone="strong")
+    heading = _metric_heading(metric)
+    table.number(heading, lambda row: _metric_text(metric, row[0].value), tone="strong")
     table.word("level", level)
     if any(point.tags for point, _ in rows):
         table.word("tags", lambda row: ", ".join(row[0].tags), tone="muted")

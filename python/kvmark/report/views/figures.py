@@ -22,6 +22,7 @@ from kvmark.report.views.charts import PUBLISHED
 
 _TIMES: Final[tuple[TimeName, ...]] = ("response", "service", "wait")
 _QUANTILES: Final = ("p50", "p95", "p99", "p999")
+_NS_PER_MS: Final = 1e6
 _FAULTS_CAPTION: Final = " Dashed lines: a server was broken on purpose, and was back."
 BOUNDED_SCHEMA: Final = {"series": str, "value": float, "low": float, "high": float, "runs": int}
 """The columns of a value with its interval and number of runs."""
@@ -56,19 +57,20 @@ def sequence_figure(
 ) -> Figure:
     """Throughput or runtime against the number of records, one panel per workload."""
     values: list[tuple[object, ...]] = []
+    scale = 1.0 if quantity == "throughput" else _NS_PER_MS
     for row in rows:
-        case, measured = row.case, getattr(row.figures, quantity)
+        case, measured = row.case, getattr(row.figures, quantity).put(lambda one: one * scale, "")
         rate = "" if case.target_rate is None else f" at {units.significant(case.target_rate)}/s"
         place = (case.workload, case.records)
         bounds = (measured.low, measured.high)
         values.append((*place, case.store + rate, measured.value, *bounds, len(row.figures.runs)))
         if row.published is not None:
-            published = getattr(row.published, quantity)
+            published = getattr(row.published, quantity) * scale
             values.append((*place, case.store + PUBLISHED, published, None, None, None))
     data = frame(values, {"workload": str, "records": int, **BOUNDED_SCHEMA})
     name, caption, axis = {
         "throughput": ("throughput", "Operations per second", "operations per second"),
-        "runtime_ms": ("runtime", "Milliseconds, first to last operation", "milliseconds"),
+        "runtime_ms": ("runtime", "Time from the first to the last operation", "runtime"),
     }[quantity]
     bars = source = ""
     if data["low"].is_not_null().any():
@@ -76,7 +78,8 @@ def sequence_figure(
     if data["series"].str.ends_with(PUBLISHED).any():
         source = f" Diamonds on dashed lines: {SEQUENCE_SOURCE}."
     caption = f"{caption}, both axes logarithmic.{bars}{source}"
-    spec = charts.level_chart(data, axis, "records", "workload")
+    kind: charts.Quantity = "number" if quantity == "throughput" else "time"
+    spec = charts.level_chart(data, axis, "records", "workload", kind)
     return Figure(name, name.capitalize(), caption, data, spec)
 
 
@@ -178,19 +181,19 @@ def course_figures(run: RunAnswer) -> Iterator[Figure]:
     # A line needs two points.
     resources = run.resources if run.resources.height > 1 else pl.DataFrame()
     nodes = _nodes_text(resources)
-    for recorded, name, title, caption, (series, value, unit), form in (
+    for recorded, name, title, caption, (series, value, unit) in (
         (run.failures, "failures", "Errors by class",
          "Operations that failed in each interval, by error class.",
-         ("outcome", "count", "operations"), "~s"),
+         ("outcome", "count", "operations")),
         (resources, "cores", "Processor", f"Cores kept busy by {nodes}, over each second.",
-         ("node", "cores", "cores"), "~g"),
+         ("node", "cores", "cores")),
         (resources, "memory", "Memory", f"Resident memory of {nodes}.",
-         ("node", "resident_bytes", "bytes"), "~s"),
+         ("node", "resident_bytes", "bytes")),
     ):  # fmt: skip
         if recorded.is_empty():
             continue
         data = recorded.select("start_ns", "end_ns", pl.col(series).alias("series"), value=value)
-        spec = charts.course_chart(data, behind, unit, form)
+        spec = charts.course_chart(data, behind, unit)
         yield Figure(name, f"{title} over time", caption, data, spec)
 
 

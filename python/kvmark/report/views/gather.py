@@ -64,10 +64,9 @@ def run_answer(
     run = run.with_histogram_cache()
     imported = run.manifest.imported
     verdict = verdict or judge(run)
-    if imported is None:
-        answer = _measured_answer(run, verdict)
-    else:
-        answer = _imported_answer(run, imported, verdict)
+    answer = (
+        _imported_answer(run, imported, verdict) if imported else _measured_answer(run, verdict)
+    )
     if page_runs is not None:
         answer = with_figures(answer, run, page_runs)
     if text_width is None:

@@ -32,7 +32,6 @@ _NO_SECTIONS: Final = (
     f"A page of more than {_MOST_SECTIONS} runs has no section for each run. Print the other"
     " figures of a run with kvmark show RUN."
 )
-_NS_PER_S: Final = 1e9
 _BARS: Final = "bars are 95 % confidence intervals by what moves within each run"
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
@@ -167,14 +166,12 @@ def side_by_side_grid(runs: Sequence[RunAnswer]) -> Grid:
     # A tool's times are compared with kvmark's of the same kind.
     others = {time for row in rows for time in row.times_ns if runs[row.run - 1].imported}
     times = [time for time in TIMES if time == "response" or time in others]
-    shown = (row.times_ns.get(time, {}) for row in rows for time in times)
-    unit = units.time_unit(each.get(name) for each in shown for name in _QUANTILES)
 
     def quantile(time: TimeName, name: str, row: _Side) -> str:
-        return units.duration(row.times_ns.get(time, {}).get(name), unit)
+        return units.with_unit(row.times_ns.get(time, {}).get(name))
 
     for time in times:
-        table.numbers(_QUANTILES, partial(quantile, time), f"{time} time, {unit.name}")
+        table.numbers(_QUANTILES, partial(quantile, time), f"{time} time")
     table.word("verdict", lambda row: row.verdict)
     notes = [
         "± is half the width of a 95 % confidence interval over the run's intervals.",
@@ -205,18 +202,12 @@ def _sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
 
 def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:
     """The title of each run, with the parts of its request that differ between runs."""
-    requests = [{fact.label: fact.text for fact in run.request} for run in runs if not run.imported]
+    facts = [() if run.imported else run.request for run in runs]
+    requests = [{one.label: one.text for one in each} for each in facts if each]
     labels = {label for request in requests for label in request}
     varied = {label for label in labels if len({one.get(label) for one in requests}) > 1}
-    return [
-        ", ".join(
-            [
-                run.title,
-                *(fact.text for fact in run.request if fact.label in varied and not run.imported),
-            ]
-        )
-        for run in runs
-    ]
+    parts = ([one.text for one in each if one.label in varied] for each in facts)
+    return [", ".join([run.title, *texts]) for run, texts in zip(runs, parts, strict=True)]
 
 
 def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:
@@ -228,26 +219,21 @@ def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:
         for rate in (phase.throughput for phase in run.summary.phases)
     ]
     quantiles: list[tuple[object, ...]] = [
-        (
-            operation,
-            number,
-            name,
-            *(ns and ns / _NS_PER_S for ns in (one.value, one.low, one.high)),
-            1,
-        )
+        (operation, number, name, one.value, one.low, one.high, 1)
         for number, run in numbered
         for (operation, name), one in run.response_quantiles.items()
     ]
     drawn = []
-    for values, name, title, unit, caption in (
-        (rates, "throughputs", "Throughput", "operations per second",
+    quantity: charts.Quantity
+    for values, name, quantity, title, axis, caption in (
+        (rates, "throughputs", "number", "Throughput", "operations per second",
          "Successful operations per second"),
-        (quantiles, "response-quantiles", "Response time", "seconds",
-         "Seconds, on a logarithmic axis"),
+        (quantiles, "response-quantiles", "time", "Response time", "response time",
+         "Response time, on a logarithmic axis"),
     ):  # fmt: skip
         data = figures.frame(values, {"panel": str, "run": str, **figures.BOUNDED_SCHEMA})
         if not data.is_empty():
-            spec = charts.level_chart(data, unit, "run")
+            spec = charts.level_chart(data, axis, "run", quantity=quantity)
             with_bars = f"{caption}; {_BARS}."
             drawn.append(Figure(name, f"{title}, run by run", with_bars, data, spec))
     # The series of a curve is the run's number.

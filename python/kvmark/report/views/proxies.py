@@ -13,6 +13,7 @@ from kvmark.report.model.tables import Cell, Grid, Table
 from kvmark.report.model.units import Bounded
 
 _BYTES_PER_MB: Final = 1e6
+_US_PER_MS: Final = 1e3
 _FIGURES: Final = {
     "proxy_cpu": "the proxy's processor time",
     "proxy_memory_bytes": "the proxy's memory",
@@ -52,7 +53,7 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
     table.numbers(
         {name: "p99.9" if name == "p999" else name for name in QUANTILES},
         lambda name, cost: _added(cost, name, published=is_published(cost)),
-        "response time added, ms",
+        "response time added",
     )
     table.number("CPU, µs/op", lambda cost: cost.proxy_cpu, "proxy")
     table.number("memory, MB", memory, "proxy")
@@ -68,7 +69,7 @@ def cost_sentences(proxies: ProxyCosts) -> Iterator[str]:
             path = f"Through {cost.through}" + (f" ({levels})" if levels else "")
             median = ""
             if cost.response_added["p50"] is not None:
-                median = f", and the median response time changes by {_added(cost, 'p50')} ms"
+                median = f", and the median response time changes by {_added(cost, 'p50')}"
             yield f"{path} {_loss(cost.throughput_lost)}{median}."
 
 
@@ -77,9 +78,12 @@ def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
     added = cost.response_added[name]
     if added is None:
         return units.ABSENT
+    unit = "ms"
+    if max(abs(added.value), added.error or 0.0) < 1 and not published:
+        added, unit = added.put(lambda time_ms: time_ms * _US_PER_MS, "µs"), "µs"
     # Published figures have tenths.
-    text = f"{added.value:.1f}" if published else units.estimate(added)
-    return text.replace("-", "−") if added.value <= 0 else f"+{text}"
+    shown = f"{added.value:.1f}" if published else units.estimate(added)
+    return f"{shown.replace('-', '−') if added.value <= 0 else f'+{shown}'} {unit}"
 
 
 def _loss(lost: Bounded) -> str:

@@ -91,7 +91,6 @@ def run_grids(run: RunAnswer) -> tuple[Grid, ...]:
 
 def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
     """The service before, during and after each fault."""
-    unit = units.time_unit(each.response.shown_ns("p99") for each in stretches)
     origin_ns = stretches[0].start_ns
 
     def failed(each: Stretch) -> float | None:
@@ -100,11 +99,11 @@ def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
 
     table = Table("Around the faults", stretches)
     table.key("stretch", lambda each: each.name)
-    table.number("from, s", lambda each: (each.start_ns - origin_ns) / _NS_PER_S)
-    table.number("length, s", lambda each: (each.end_ns - each.start_ns) / _NS_PER_S)
+    table.number("from", lambda each: units.with_unit(each.start_ns - origin_ns))
+    table.number("length", lambda each: units.with_unit(each.end_ns - each.start_ns))
     table.number("ops/s", lambda each: each.throughput, tone="strong")
     table.number("failed, %", failed)
-    add_times(table, "response time", _AROUND_FAULTS_TIMES, unit, lambda each: each.response)
+    add_times(table, "response time", _AROUND_FAULTS_TIMES, lambda each: each.response)
     return table.grid(_AROUND_FAULTS_NOTES)
 
 
@@ -159,11 +158,8 @@ def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
     if run.imported is not None and len(run.imported.cases) == 1:
         figures = _case_figures(run.imported)
         single = _single_values(figures)
-        facts += [
-            Fact(_quantity_title(figure.quantity), _figure_text(figure))
-            for figure in figures
-            if figure.quantity in single
-        ]
+        chosen = (figure for figure in figures if figure.quantity in single)
+        facts += [Fact(_quantity_title(one.quantity), _figure_text(one)) for one in chosen]
     return tuple(facts)
 
 
@@ -171,7 +167,7 @@ def _phase_facts(phase: PhaseSummary) -> Iterator[Fact]:
     yield Fact("Throughput", f"{units.estimate(phase.throughput)} ops/s")
     yield Fact("Runtime", units.with_unit(phase.runtime_ms * 1e6))
     if phase.rows is not None:
-        yield Fact("Records", f"{units.whole(phase.rows)} read or written")
+        yield Fact("Records", f"{units.whole(phase.rows)} returned by reads or written in batches")
     if phase.hit_ratio is not None:
         yield Fact("Hit ratio", f"{units.significant(phase.hit_ratio * 100, 4)} %")
     if phase.errors:
@@ -191,13 +187,10 @@ def _fault(effect: FaultEffect) -> str:
     """The fault, the time without service, the time to recover, and the errors."""
     outage = units.with_unit(effect.without_service_ns)
     texts = [f"no service for {outage}" if effect.without_service_ns else "always some service"]
-    if effect.recovery_ns is not None:
-        after = units.with_unit(effect.recovery_ns)
-        texts.append(
-            f"80 % of the rate before again after {after}"
-            if effect.recovery_ns
-            else "the rate never below 80 % of that before"
-        )
+    if effect.recovery_ns:
+        texts.append(f"80 % of the rate before again after {units.with_unit(effect.recovery_ns)}")
+    elif effect.recovery_ns is not None:
+        texts.append("the rate never below 80 % of that before")
     if effect.errors:
         texts.append(counts_text(effect.errors))
     return f"{effect.text}: {', '.join(texts)}"
@@ -217,9 +210,8 @@ def _sweep_facts(sweep: SweepSummary) -> Iterator[Fact]:
     of = f" of about {units.whole(sweep.written)}" if sweep.records < sweep.written else ""
     yield Fact("Read back", f"{units.whole(sweep.records)}{of} records written: {text or 'none'}")
     if sweep.unacknowledged:
-        yield Fact(
-            "Uncertain", f"{units.whole(sweep.unacknowledged)} records hold an unacknowledged write"
-        )
+        count = units.whole(sweep.unacknowledged)
+        yield Fact("Uncertain", f"{count} records hold an unacknowledged write")
     limits = "a store that outlives a killed process may still lose writes when power is cut"
     yield Fact("What it shows", limits)
 

@@ -27,7 +27,6 @@ def runs_text(runs: Sequence[RunLine], width: int) -> Text:
 
 def runs_grid(lines: Sequence[RunLine]) -> Grid:
     """The list of runs."""
-    unit = units.time_unit(line.response_ns_p99 or line.service_ns_p99 for line in lines)
     table = Table("", lines)
     table.key("run", lambda line: Cell(line.entry.id, "strong"))
     table.word("created", lambda line: minute_cell(line.entry.created))
@@ -35,11 +34,9 @@ def runs_grid(lines: Sequence[RunLine]) -> Grid:
     table.word("system", lambda line: f"{line.entry.system} {line.entry.version}".strip())
     if any(line.throughput is not None for line in lines):
         table.number("ops/s", _rates)
-        heading = f"response p99 {unit.name}"
-        table.number(heading, lambda line: units.duration(line.response_ns_p99, unit))
+        table.number("response p99", lambda line: units.with_unit(line.response_ns_p99))
     if any(line.service_ns_p99 and not line.response_ns_p99 for line in lines):
-        heading = f"service p99 {unit.name}"
-        table.number(heading, lambda line: units.duration(line.service_ns_p99, unit))
+        table.number("service p99", lambda line: units.with_unit(line.service_ns_p99))
     table.word("verdict", _state_cell)
     table.word("tags", lambda line: ", ".join(line.entry.tags), tone="muted")
     return table.grid()

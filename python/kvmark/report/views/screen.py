@@ -27,7 +27,7 @@ from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
 from kvmark.report.model.units import listed
 from kvmark.report.views.run import fact_lines, lead_sentences, run_facts
 from kvmark.report.views.runs_list import TONES, verdict_cell
-from kvmark.report.views.sequence import operations_table, repetitions, time_ns
+from kvmark.report.views.sequence import add_times, operations_table, repetitions, time_ns
 from kvmark.report.views.verdicts import run_caveats, sequence_caveats
 
 WIDTH: Final = 100
@@ -64,16 +64,11 @@ def times_grid(phase: PhaseSummary) -> Grid:
     """The operations of a phase with their response times; service times where they differ."""
     rows = [row for row in phase.operations if not row.part]
     table = operations_table("" if phase.name == "measure" else f"Phase {phase.name}", rows)
-    table.numbers(_QUANTILES, lambda name, row: time(row.response, name), "response time")
+    add_times(table, "response time", _QUANTILES, lambda row: row.response)
     if any(_is_later(row.response, row.service) for row in rows):
         both = {name: name for name in ("p50", "p99")}
-        table.numbers(both, lambda name, row: time(row.service, name), "service time")
+        add_times(table, "service time", both, lambda row: row.service)
     return table.grid()
-
-
-def time(times: Times, name: str) -> str:
-    """A quantile with its unit."""
-    return units.with_unit(time_ns(times, name))
 
 
 def _is_later(response: Times, service: Times) -> bool:
@@ -107,14 +102,14 @@ def _reason_line(caveat: Caveat, width: int) -> Text:
     return line
 
 
-def sequence_screen(answer: SequenceAnswer, width: int) -> Text:
-    """A sequence: a row for each case, and a line of verdict for each store."""
+def sequence_screen(answer: SequenceAnswer, width: int, more: str = "see the report") -> Text:
+    """A sequence: a row for each case, a line of verdict for each store, and where others are."""
     width = min(width, WIDTH)
     return stacked(
         width,
         sequence_grid(answer),
         [*_verdict_lines(answer.rows)],
-        reason_lines(sequence_caveats(answer), width, "see the report"),
+        reason_lines(sequence_caveats(answer), width, more),
         [line for remark in answer.remarks for line in sentence_lines(remark, width)],
     )
 
@@ -157,7 +152,7 @@ def _throughput(store: str, item: _Item) -> str:
 
 def _response(store: str, name: str, item: _Item) -> str:
     row = item[1].get(store)
-    return units.ABSENT if row is None else time(row.figures.response, name)
+    return units.with_unit(None if row is None else time_ns(row.figures.response, name))
 
 
 def _judgement(row: SequenceRow) -> Judgement:

@@ -11,7 +11,7 @@ from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, Extremes, SequenceRow
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.tables import Grid, Table, changes
-from kvmark.report.model.units import TimeUnit, counts_text, listed
+from kvmark.report.model.units import counts_text, listed
 from kvmark.report.views import verdicts
 from kvmark.report.views.runs_list import verdict_cell
 
@@ -45,7 +45,6 @@ def sequence_sentence(answer: SequenceAnswer) -> str:
 def sequence_grid(answer: SequenceAnswer) -> Grid:
     """Published columns with errors, then response and service time, then the verdict."""
     rows = answer.rows
-    unit = _unit(row.figures.response for row in rows)
     table = Table(answer.title, rows)
     table.key("workload", lambda row: row.case.workload)
     table.key("store", lambda row: row.case.store)
@@ -58,8 +57,8 @@ def sequence_grid(answer: SequenceAnswer) -> Grid:
     table.number("ops/s", lambda row: row.figures.throughput, "measured", "strong")
     if len({len(row.figures.runs) for row in rows}) > 1:
         table.number("n", lambda row: len(row.figures.runs), "measured")
-    add_times(table, "response time", _QUANTILES, unit, lambda row: row.figures.response)
-    add_times(table, "service time", _QUANTILES, unit, lambda row: row.figures.service)
+    add_times(table, "response time", _QUANTILES, lambda row: row.figures.response)
+    add_times(table, "service time", _QUANTILES, lambda row: row.figures.service)
     table.word("verdict", lambda row: verdict_cell(row.figures.verdict.judgement))
     if any(row.published is not None for row in rows):
         for heading, name in (("ms", "runtime_ms"), ("ops/s", "throughput")):
@@ -83,15 +82,10 @@ def add_times(
     table: Table[_T],
     title: str,
     headings: Mapping[str, str],
-    unit: TimeUnit,
     times: Callable[[_T], Times],
 ) -> None:
     """Adds columns of quantiles, whose headings are given by name, and of `max`."""
-
-    def value(name: str, row: _T) -> str:
-        return units.duration(time_ns(times(row), name), unit)
-
-    table.numbers(headings, value, f"{title}, {unit.name}")
+    table.numbers(headings, lambda name, row: units.with_unit(time_ns(times(row), name)), title)
 
 
 def time_ns(times: Times, name: str) -> float | None:
@@ -114,11 +108,10 @@ def operations_table(title: str, rows: Sequence[OperationSummary]) -> Table[Oper
 def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     """The operations of a counted phase by kind."""
     rows = phase.operations
-    unit = _unit(row.response for row in rows)
     table = operations_table(title, rows)
-    add_times(table, "response time", _TAIL, unit, lambda row: row.response)
-    add_times(table, "service time", _TAIL, unit, lambda row: row.service)
-    add_times(table, "wait time", _TAIL, unit, lambda row: row.wait)
+    add_times(table, "response time", _TAIL, lambda row: row.response)
+    add_times(table, "service time", _TAIL, lambda row: row.service)
+    add_times(table, "wait time", _TAIL, lambda row: row.wait)
     notes = [SUCCESSFUL]
     if any(row.part for row in rows):
         notes.insert(0, "Indented: the parts of a read-modify-write, counted in it already.")
@@ -163,10 +156,6 @@ def repetitions(rows: Sequence[SequenceRow]) -> tuple[str, bool]:
 def _has_gap(times: Iterable[Times]) -> bool:
     """Whether a quantile has too few operations beyond it."""
     return any(each.shown_ns(name) is None for each in times for name in each.quantiles)
-
-
-def _unit(times: Iterable[Times]) -> TimeUnit:
-    return units.time_unit(each.shown_ns(name) for each in times for name in _QUANTILES)
 
 
 def ends_sentence(

@@ -37,12 +37,7 @@ from kvmark.spec.study import FigureSpec
 
 _TIMES: Final = ("mean", "p50", "p95", "p99", "p999", "max")
 _OPTIONAL_TIMES: Final = frozenset({"mean", "p999"})
-_PUBLISHED: Final = {
-    **{f"{name}_ms": f"{name} ms" for name in ("p50", "p95", "p99", "max")},
-    "operations": "operations",
-    "seconds": "s",
-}
-"""The headings of published figures besides throughput."""
+_PUBLISHED: Final = ("throughput", "p50", "p95", "p99", "max", "operations", "seconds")
 _LEAST_SECTION: Final = 2
 _BYTES_PER_KB: Final = 1000
 _EFFECTS_NOTE: Final = (
@@ -71,9 +66,8 @@ def study_text(results: StudyResults, width: int) -> Text:
 
 def study_page(results: StudyResults, provenance: Provenance, sections: Iterable[Section]) -> Page:
     """The study as a page; `sections` are tables of front ends."""
-    by_case = tuple(
-        effects_by_case_grid(effect) for effect in results.effects if len(effect.by_case) > 1
-    )
+    several = (effect for effect in results.effects if len(effect.by_case) > 1)
+    by_case = tuple(map(effects_by_case_grid, several))
     parts = [
         Section("every-case", "Every case", grids=_case_grids(results)),
         Section("effects", "Effects", grids=_effect_grids(results)),
@@ -124,10 +118,8 @@ def _effect_grids(results: StudyResults) -> tuple[Grid, ...]:
 
 def _study_caveats(results: StudyResults) -> tuple[Caveat, ...]:
     title = case_titles(results)
-    return caveats(
-        [(title(row), row.figures.verdict, row.levels) for row in results.rows if row.figures],
-        "cases",
-    )
+    rows = ((title(row), row.figures, row.levels) for row in results.rows)
+    return caveats([(name, one.verdict, levels) for name, one, levels in rows if one], "cases")
 
 
 def _study_sentence(results: StudyResults) -> str:
@@ -163,7 +155,7 @@ def _effect_sentences(results: StudyResults) -> Iterator[str]:
         frozenset(row.levels.items()) for row in results.rows
         if row.figures is not None and row.figures.verdict.judgement is Judgement.VALID
     }  # fmt: skip
-    others = 0
+    others, quotes = 0, False
     for effect in results.effects:
         sides = (effect.asked.before, effect.asked.after)
         cases = {frozenset({**pair.levels, **s}.items()) for pair in effect.by_case for s in sides}
@@ -171,11 +163,20 @@ def _effect_sentences(results: StudyResults) -> Iterator[str]:
             others += 1
             continue
         published = f", published {change_text(effect.published)}" if effect.published else ""
+        quotes |= bool(published)
         measure = effect.asked.of.replace("_", " ")
         yield f"{effect.asked.title}: {measure} {effect_text(effect)}{published}."
+    if quotes:
+        yield from _source_note(results)
     if others:
         count = "One effect is" if others == 1 else f"{units.whole(others)} effects are"
         yield f"{count} within chance, or of cases that aren't all VALID."
+
+
+def _source_note(results: StudyResults) -> tuple[str, ...]:
+    """The name of the report whose effects are shown; empty without one."""
+    known = any(effect.published for effect in results.effects)
+    return (f"Published: {results.published_source}.",) if known else ()
 
 
 def _is_significant(effect: StudyEffect) -> bool:
@@ -198,7 +199,7 @@ def _study_figures(results: StudyResults) -> Iterator[Figure]:
         name = "response" if time == "p99" else f"response-{time}"
         heading = "p99.9" if time == "p999" else time
         title = _TITLES.get(time, f"Response time at {heading}")
-        names[time] = (name, title, f"response time {heading}, ms")
+        names[time] = (name, title, f"response time {heading}")
     for quantity, (name, title, axis) in names.items():
         data = _frame(results, layout, quantity)
         if data.is_empty():
@@ -207,7 +208,8 @@ def _study_figures(results: StudyResults) -> Iterator[Figure]:
         has_published = data["series"].str.ends_with(_ONE_PUBLISHED).any()
         source = f" Series named published: {results.published_source}." if has_published else ""
         caption = f"{axis[:1].upper()}{axis[1:]}, logarithmic.{bars}{source}"
-        spec = charts.level_chart(data, axis, layout.across)
+        kind: charts.Quantity = "number" if quantity == "throughput" else "time"
+        spec = charts.level_chart(data, axis, layout.across, quantity=kind)
         yield Figure(name, f"{title} across {layout.across}", caption, data, spec)
 
 
@@ -222,8 +224,7 @@ def _frame(results: StudyResults, layout: FigureSpec, quantity: str) -> pl.DataF
         series = _varied_levels(row, layout.series, results) or "measured"
         if row.figures is not None and (measured := _values(row, quantity)) and measured[0]:
             rows.append((*place, series, *measured, len(row.figures.runs)))
-        name = quantity if quantity == "throughput" else f"{quantity}_ms"
-        if published_value := getattr(row.published, name, None):
+        if published_value := _published_value(row, quantity):
             published.append((place, series, published_value))
     at: dict[_Place, set[float]] = {}
     for place, _, value in published:
@@ -240,16 +241,24 @@ def _frame(results: StudyResults, layout: FigureSpec, quantity: str) -> pl.DataF
 
 
 def _values(row: StudyRow, quantity: str) -> tuple[float | None, ...]:
-    """Throughput, or a response time in ms, and the ends of its interval."""
+    """Throughput, or a response time in nanoseconds, and the ends of its interval."""
     if quantity not in ("throughput", "p99"):
-        ns = _time_ns(row, quantity)
-        return (None if ns is None else ns / _NS_PER_MS), None, None
+        return _time_ns(row, quantity), None, None
     estimate = row.response_p99 if quantity == "p99" else row.throughput
-    if estimate is None:
-        return None, None, None
-    scale = _NS_PER_MS if quantity == "p99" else 1
-    ends = (estimate.value, estimate.low, estimate.high)
-    return tuple(None if end is None else end / scale for end in ends)
+    return (None,) * 3 if estimate is None else (estimate.value, estimate.low, estimate.high)
+
+
+def _published_value(row: StudyRow, quantity: str) -> float | None:
+    """A published throughput, or a published time in nanoseconds."""
+    if quantity not in _TIMES:
+        return getattr(row.published, quantity, None)
+    time_ms = getattr(row.published, f"{quantity}_ms", None)
+    return None if time_ms is None else time_ms * _NS_PER_MS
+
+
+def _published_text(quantity: str, row: StudyRow) -> str:
+    value = _published_value(row, quantity)
+    return units.with_unit(value) if quantity in _TIMES else units.significant(value)
 
 
 def _varied_levels(row: StudyRow, factors: Sequence[str], results: StudyResults) -> str:
@@ -275,7 +284,6 @@ def _number(label: str) -> float | None:
 def study_grid(results: StudyResults) -> Grid:
     """Every case: levels, throughput, response times, errors, verdict, published figures."""
     rows, times = results.rows, _times(results)
-    unit = units.time_unit(_time_ns(row, name) for row in rows for name in times)
     table = Table(f"Study {results.spec.name}", rows)
     for name in results.factors:
         is_numeric = all(row.levels[name].replace(".", "", 1).isdecimal() for row in rows)
@@ -289,8 +297,8 @@ def study_grid(results: StudyResults) -> Grid:
         table.number("s", _seconds, "measured")
     table.numbers(
         {name: name for name in times},
-        lambda name, row: units.duration(_time_ns(row, name), unit),
-        f"response time, {unit.name}",
+        lambda name, row: units.with_unit(_time_ns(row, name)),
+        "response time",
     )
     if results.spec.disk_reads:
         table.number("disk, kB/op", lambda row: row.disk_bytes and row.disk_bytes / _BYTES_PER_KB)
@@ -300,9 +308,10 @@ def study_grid(results: StudyResults) -> Grid:
     table.word("verdict", _verdict_cell)
     if any(row.published is not None and row.published.table for row in rows):
         table.word("table", partial(published_cell, "table"), "published", "muted")
-    for name, heading in {"throughput": results.unit, **_PUBLISHED}.items():
-        if any(getattr(row.published, name, None) is not None for row in rows):
-            table.number(heading, partial(published_cell, name), "published", "muted")
+    for name in _PUBLISHED:
+        if any(_published_value(row, name) is not None for row in rows):
+            heading = {"throughput": results.unit, "seconds": "s"}.get(name, name)
+            table.number(heading, partial(_published_text, name), "published", "muted")
     return table.grid(_study_notes(results), _section_starts(results))
 
 
@@ -327,10 +336,10 @@ def effects_grid(results: StudyResults) -> Grid:
     table.number("change, %", change, "measured", "strong")
     table.number("95 % interval", interval, "measured")
     table.number("cases", lambda effect: len(effect.by_case), "measured")
-    if any(effect.published for effect in results.effects):
+    if _source_note(results):
         table.number("change, %", lambda effect: _signed(effect.published), "published", "muted")
         table.number("cases", lambda effect: effect.published_cases, "published", "muted")
-    return table.grid((_EFFECTS_NOTE, *_exclusion_notes(results.effects)))
+    return table.grid((_EFFECTS_NOTE, *_exclusion_notes(results.effects), *_source_note(results)))
 
 
 def effects_by_case_grid(effect: StudyEffect) -> Grid:

@@ -23,7 +23,8 @@ _MOST_BAR: Final = 50
 _GAP: Final = 3
 # The number of empty steps in a row that become one line.
 _WIDE: Final = 3
-_LINES: Final = 3
+_LINES: Final = 4
+"""Lines of a band: an even number, so that one begins at half its height."""
 _BARS: Final = "cyan"
 
 
@@ -40,10 +41,9 @@ def steps_lines(steps: TimeSteps, width: int, counted: str) -> list[Text]:
         " one before. p50, p99 and max stand where they lie."
     )
     lines += sentence_lines(note, width, "dim")
-    for columns in _rows_of_columns(
-        [_Column(kind, several_groups=several) for kind in steps.kinds], width
-    ):
-        lines += [Text(), *_histogram(steps, columns, width)]
+    columns = [_Column(kind, several_groups=several) for kind in steps.kinds]
+    for row in _rows_of_columns(columns, width):
+        lines += [Text(), *_histogram(steps, row, width)]
     return lines
 
 
@@ -62,7 +62,9 @@ def timeline_lines(timeline: Timeline, width: int) -> list[Text]:
         lines += _band("failed/s", cells.failed_per_s, units.significant)
     count = len(cells.succeeded_per_s)
     length = units.with_unit(timeline.length_ns)
-    axis = f"0{length:>{max(count, len(length) + 2)}}"
+    middle = units.with_unit(timeline.length_ns / 2)
+    place = max(count // 2, len(middle) + 1)
+    axis = f"0{middle:>{place}}{length:>{max(count - place, len(length) + 1)}}"
     lines.append(Text(" " * (TIMELINE_MARGIN - 1) + axis, "dim"))
     return [*lines, *_fault_lines(timeline.faults, count)] if timeline.faults else lines
 
@@ -141,12 +143,12 @@ def _edge(steps: TimeSteps, step: int) -> str:
 
 
 def _band(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> list[Text]:
-    """Columns over a base line, with the highest value next to the first line."""
+    """Columns over a base line; the highest value and its half stand next to their lines."""
     top = max((value for value in values if value is not None), default=None)
     if top is None:
         return []
     blocks = units.columns(values, top, _LINES)
-    labels = [f"{name} {text(top)}", *[""] * (len(blocks) - 1)]
+    labels = [f"{name} {text(top)}", "", text(top / 2) if top else "", ""]
     margin = TIMELINE_MARGIN - 2
     lines = [
         Text(f"{label:>{margin}} ").append("┤" if label else "│", "dim").append(line, _BARS)

@@ -13,7 +13,7 @@ from kvmark.learn import LearnedPart, TwinCheck, TwinFigure
 from kvmark.report.model import units
 from kvmark.report.model.page import Figure, Page, Provenance, Section
 from kvmark.report.model.tables import Grid, Table, stacked
-from kvmark.report.views.charts import line_chart, log_ticks
+from kvmark.report.views.charts import from_zero, line_chart, log_ticks
 from kvmark.report.views.figures import frame
 from kvmark.trace.folder import sentences
 
@@ -88,7 +88,7 @@ def trace_page(name: str, answer: TraceAnswer, command: tuple[str, ...]) -> Page
 def _trace_figures(answer: TraceAnswer) -> Iterator[Figure]:
     data = frame(answer.rate.course, {"seconds": float, "rate": float})
     x = alt.X("seconds:Q", title="seconds since the first operation")
-    y = alt.Y("rate:Q", title="operations per second").scale(zero=True).axis(format="~s")
+    y = from_zero(alt.Y("rate:Q", title="operations per second"), data["rate"].to_list())
     caption = f"Operations per second in {len(data)} equal stretches of time."
     spec = line_chart(data, x, y, interpolate="step-after")
     yield Figure("rate", "Rate over time", caption, data, spec)

@@ -38,9 +38,8 @@ def counts_sentence(counts: Mapping[Judgement, int], subject: Literal["case", "r
     present = {judgement.value: count for judgement, count in counts.items() if count}
     if len(present) == 1:
         (only,) = present
-        return (
-            f"The one {subject} is {only}." if total == 1 else f"All {total} {subject}s are {only}."
-        )
+        every = f"The one {subject} is" if total == 1 else f"All {total} {subject}s are"
+        return f"{every} {only}."
     numbers = (f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in present.items())
     return f"Of {total} {subject}s {listed(numbers)}."
 
