@@ -8,6 +8,7 @@ from command_line import EVENTS, Kvmark, Started, levels, phase, run_folders, to
 from real_servers import redis_up
 
 from kvmark.errors import UsageError
+from kvmark.records.files import LOST_WRITES
 from kvmark.spec.faults import parse_fault
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import check_fault
@@ -86,8 +87,13 @@ def test_only_a_killed_server_without_aof_loses_acknowledged_writes(user: Kvmark
     names = ("records", "intact", "missing", "stale", "unread")
     assert [sweep[name] for name in names] == [5000, 5000, 0, 0, 0]
     sweep = user.sweep(f"run redis/set --system {redis_up(user, appendonly=False).url} {KILLED}")
-    assert sweep["missing"] + sweep["stale"] > 0
-    assert user("show last --json").json["verdict"]["judgement"] == "INVALID"
+    lost = sweep["missing"] + sweep["stale"]
+    assert lost > 0
+    document = user("show last --json").json
+    assert document["verdict"]["judgement"] == "INVALID"
+    (killed,), times = document["summary"]["faults"], sweep["lost_writes"]
+    assert times["acknowledged_until_ns"] < killed["ended_ns"]
+    assert len((run_folders(user.runs)[-1] / LOST_WRITES).read_text().splitlines()) == lost
 
 
 def role(testbed: Testbed, node: str) -> str:

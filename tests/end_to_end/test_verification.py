@@ -96,6 +96,9 @@ def check(sweep: Sweep, faults: RedisFaults | CqlFaults) -> None:
     names = (*LOST, "unacknowledged", "unread")
     assert len(faults.victims.keys) == sum(planted.values())
     assert {name: sweep[name] for name in names if sweep[name]} == planted
+    first = sweep["lost_writes"]["first"] if any(sweep[name] for name in LOST) else ()
+    keys = {key.rpartition(b":")[2] for key in faults.victims.keys}
+    assert {one["key"].encode() for one in first} == (keys if first else set())
     assert sweep["records"] == RECORDS
     assert sweep["intact"] == RECORDS or planted
 

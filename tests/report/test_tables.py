@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from synthetic import assert_golden, run_answer, run_lines, sequence_answer, sequence_row
 
 from kvmark.analysis.summary.chart_data import Stretch
-from kvmark.analysis.summary.run import Times
+from kvmark.analysis.summary.faults import FaultEffect
+from kvmark.analysis.summary.run import SweepSummary, Times
 from kvmark.analysis.verdict.cases import SequenceRow
 from kvmark.records import Case
+from kvmark.records.model import LostWrite, LostWritesRecord
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Column, Grid, to_markdown, to_text
 from kvmark.report.views.run import around_faults_grid, run_facts, run_text
@@ -25,10 +27,17 @@ from kvmark.stats import Counts, Estimate
 # Three cases: two sizes of one workload, and one whose verdict is SUSPECT.
 ROWS = (sequence_row("load", 1_000), sequence_row("load", 10_000), sequence_row("E", 1_000))
 SMALL = replace(sequence_answer(), rows=ROWS)
+FIRST = LostWrite("a\x1bb", 3, 10**9, 1_002_000_000, "measure", "clients", "value", "incomplete")
+LAST = replace(FIRST, key="c", field=None, acknowledged_at_ns=2_500_000_000, found="missing")
+LOST = LostWritesRecord(1_002_000_000, 2_500_000_000, (FIRST, LAST))
+SWEEP = SweepSummary(100, 100, 98, 1, 1, 0, 0, 0, 0, 0, LOST)
+KILL = FaultEffect("2s kill node-1", "node-1", 2_600_000_000, None, 10**9, None, None, None, {})
+KILLED = replace(run_answer().summary, sweep=SWEEP, faults=(KILL,))
 TEXTS = {
     **{f"sequence_{width}.txt": to_text(sequence_grid(SMALL), width).plain for width in (80, 140)},
     "sequence_screen.txt": sequence_screen(SMALL, 120).plain,
     "run_screen.txt": run_screen(run_answer(), 120).plain,
+    "run_lost.txt": run_screen(replace(run_answer(), summary=KILLED), 100).plain,
     "sequence.md.txt": to_markdown(sequence_grid(SMALL)),
     "run_120.txt": run_text(run_answer(), 120).plain,
     "runs_120.txt": runs_text(run_lines(), 120).plain,

@@ -309,7 +309,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         let mut notices = monitor.missing_notices();
         let records = monitor.records();
         let last = records.len() - 1;
-        let mut end_event = Ok(());
+        let scan = sequence.scan.as_ref();
+        let mut written = scan.map_or(Ok(()), |scan| Ok(scan.write_lost(&self.writer)?));
         for (phase, (mut record, totals, failures)) in records.into_iter().enumerate() {
             record.records_found = (there > 0).then_some(there);
             let load_failed = load_failure(&record, &failures);
@@ -318,7 +319,8 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
                     record.stopped_by = self.stopped_by(StoppedBy::Failed);
                 }
                 let index = record.index as usize;
-                end_event = self.phase_event(index, record.end_ns, Some(record.stopped_by));
+                let ended = self.phase_event(index, record.end_ns, Some(record.stopped_by));
+                written = written.and(ended);
             }
             failure = failure.or(load_failed);
             self.record.phases.push(record);
@@ -332,7 +334,7 @@ impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
         if there == 0 && self.plan.phases[index].name == PhaseName::Load {
             self.dataset.tags = Some(true);
         }
-        end_event
+        written
     }
 
     /// Adds a notice if the run ended because the system didn't answer.

@@ -257,7 +257,7 @@ pub(crate) fn begin(
             let operations = taped.get(&(index, active.group)).copied().or(behind);
             let expected = tags.and_then(|tags| expected(plan, &compiled, tags));
             let history = written.as_ref();
-            let history = history.map(|history| HistoryWriter::new(history, &compiled, plan));
+            let history = history.map(|it| HistoryWriter::new(it, &compiled, phase.name, plan));
             GroupShared { operations, expected, history, logged, ..compiled }
         });
         phases.push(ActivePhase { index, start_ns, groups: groups.collect() });

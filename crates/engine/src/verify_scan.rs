@@ -1,32 +1,44 @@
 //! The verify phase: reads back the run's writes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use kvmark_driver::{Cell, Effect, Reply};
-use kvmark_plan::{FieldChoice, Kind, Outcome, Plan};
-use kvmark_record::VerifyRecord;
+use kvmark_plan::{FieldChoice, Kind, Outcome, PhaseName, Plan};
+use kvmark_record::{Loss, LostWritesRecord, RecordError, RunWriter, VerifyRecord};
 use kvmark_workload::{ArgumentBuffer, Draw, Stream};
 
 use crate::sequence::GroupShared;
-use crate::write_history::{Finding, Scope, Span, Write, WriteHistory};
+use crate::write_history::{
+    Finding, LostWrite, Scope, Span, Write, WriteHistory, WriteSource, lock,
+};
+
+/// Lost writes in the phase's record.
+const MOST_RECORDED: usize = 10;
 
 /// Adds the writes of one group in one phase to the history.
 #[derive(Debug)]
 pub(crate) struct HistoryWriter {
     history: Arc<WriteHistory>,
-    stream: u16,
+    source: u16,
     all_fields: usize,
     one_field: bool,
 }
 
 impl HistoryWriter {
-    pub(crate) fn new(history: &Arc<WriteHistory>, shared: &GroupShared, plan: &Plan) -> Self {
+    pub(crate) fn new(
+        history: &Arc<WriteHistory>,
+        shared: &GroupShared,
+        phase: PhaseName,
+        plan: &Plan,
+    ) -> Self {
+        let group = &plan.groups[shared.group];
+        let (name, stream) = (group.name.clone(), shared.stream.clone());
         Self {
-            stream: history.add_stream(&shared.stream),
+            source: history.add_source(WriteSource { phase, group: name, stream }),
             history: Arc::clone(history),
             all_fields: plan.dataset.fields.count as usize,
-            one_field: plan.groups[shared.group].write_fields == FieldChoice::One,
+            one_field: group.write_fields == FieldChoice::One,
         }
     }
 
@@ -48,7 +60,7 @@ impl HistoryWriter {
                 _ => Scope::ALL,
             };
             let effect = reply.effect(outcome, command);
-            let number = (self.stream, draw.version);
+            let number = (self.source, draw.version);
             let write = Write::new(number, scope, span, effect == Effect::Applied);
             (effect != Effect::NotApplied).then_some(write)
         };
@@ -85,8 +97,9 @@ pub(crate) struct VerifyScan {
     ordinals: Vec<u64>,
     written: u64,
     all_fields: u32,
-    /// Number of records by [`Finding`].
-    findings: [AtomicU64; 7],
+    /// Number of records with [`Finding::Unacknowledged`].
+    unacknowledged: AtomicU64,
+    lost: Mutex<Vec<LostWrite>>,
 }
 
 impl VerifyScan {
@@ -98,7 +111,8 @@ impl VerifyScan {
             written,
             history: Arc::clone(history),
             all_fields: plan.dataset.fields.count,
-            findings: Default::default(),
+            unacknowledged: AtomicU64::new(0),
+            lost: Mutex::default(),
         }
     }
 
@@ -112,17 +126,32 @@ impl VerifyScan {
         self.ordinals[number as usize]
     }
 
-    /// The counts for the phase's record.
+    /// The counts and the first lost writes, for the phase's record.
     pub(crate) fn record(&self) -> VerifyRecord {
-        let count = |finding: Finding| self.findings[finding as usize].load(Ordering::Relaxed);
+        let mut lost = lock(&self.lost);
+        lost.sort_unstable_by_key(|write| (write.acknowledged_ns, write.ordinal));
+        let count = |loss| lost.iter().filter(|write| write.loss == loss).count() as u64;
+        let first = lost.iter().take(MOST_RECORDED).map(|write| self.history.record(write));
+        let ends = lost.first().zip(lost.last());
         VerifyRecord {
             records: self.len(),
             written: self.written,
-            unacknowledged: count(Finding::Unacknowledged),
-            incomplete: count(Finding::Incomplete),
-            torn: count(Finding::Torn),
-            resurrected: count(Finding::Resurrected),
+            unacknowledged: self.unacknowledged.load(Ordering::Relaxed),
+            incomplete: count(Loss::Incomplete),
+            torn: count(Loss::Torn),
+            resurrected: count(Loss::Resurrected),
+            lost_writes: ends.map(|(from, until)| LostWritesRecord {
+                acknowledged_from_ns: from.acknowledged_ns,
+                acknowledged_until_ns: until.acknowledged_ns,
+                first: first.collect(),
+            }),
         }
+    }
+
+    /// Writes all lost writes, after [`Self::record`] by the time of their acknowledgement.
+    pub(crate) fn write_lost(&self, writer: &RunWriter) -> Result<(), RecordError> {
+        let lost = lock(&self.lost);
+        writer.lost_writes(lost.iter().map(|write| self.history.record(write)))
     }
 
     /// The outcome of a read that the system answered.
@@ -143,8 +172,12 @@ impl VerifyScan {
             let fields = reply.map(|reply| all.map(|field| (field, value(reply, field))));
             self.history.judge(draw.ordinal, key, fields)
         };
-        if finding != Finding::Intact {
-            self.findings[finding as usize].fetch_add(1, Ordering::Relaxed);
+        match finding {
+            Finding::Intact => {}
+            Finding::Unacknowledged => {
+                self.unacknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+            Finding::Lost(write) => lock(&self.lost).push(write),
         }
         finding.outcome()
     }

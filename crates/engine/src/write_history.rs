@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kvmark_plan::{Outcome, split_mix, tag_length};
+use kvmark_plan::{Outcome, PhaseName, TAG_LENGTH, split_mix, tag_length};
+use kvmark_record::{Expectation, Loss, LostWriteRecord};
 use kvmark_workload::{RecordRef, Stream};
 
 /// Number of locks: enough that two workers rarely need the same one.
@@ -39,8 +40,8 @@ pub(crate) struct Write {
     /// The place within the operation from which values are generated.
     place: u32,
     scope: Scope,
-    /// Index of its stream, by [`WriteHistory::add_stream`].
-    stream: u16,
+    /// Index of its source, by [`WriteHistory::add_source`].
+    source: u16,
     acknowledged: bool,
 }
 
@@ -78,9 +79,9 @@ pub(crate) struct Span {
 }
 
 impl Write {
-    /// A write of operation `number` in a stream. An unacknowledged one may or may not be applied.
+    /// A write of operation `number` of a source. An unacknowledged one may or may not be applied.
     pub(crate) fn new(
-        (stream, number): (u16, u64),
+        (source, number): (u16, u64),
         scope: Scope,
         span: Span,
         acknowledged: bool,
@@ -92,7 +93,7 @@ impl Write {
             ticks: u32::try_from(ticks).unwrap_or(u32::MAX),
             place: 0,
             scope,
-            stream,
+            source,
             acknowledged,
         }
     }
@@ -107,13 +108,17 @@ impl Write {
         self.scope == Scope::REMOVED
     }
 
+    /// The largest value for an unknown end.
+    fn ended_ns(&self) -> u64 {
+        match self.ticks {
+            u32::MAX => u64::MAX,
+            ticks => self.begun_ns.saturating_add(u64::from(ticks) * TICK_NS),
+        }
+    }
+
     /// Whether this write certainly replaces an earlier one.
     fn replaces(&self, other: &Self) -> bool {
-        let ended_ns = || match other.ticks {
-            u32::MAX => u64::MAX,
-            ticks => other.begun_ns.saturating_add(u64::from(ticks) * TICK_NS),
-        };
-        self.acknowledged && other.acknowledged && ended_ns() < self.begun_ns
+        self.acknowledged && other.acknowledged && other.ended_ns() < self.begun_ns
     }
 }
 
@@ -214,27 +219,60 @@ pub(crate) enum Finding {
     Intact,
     /// As intact, but a field holds a write with an unknown outcome.
     Unacknowledged,
-    /// A field exists although the last acknowledged write removed the record.
-    Resurrected,
-    /// A field holds none of the values of its last acknowledged writes.
-    Stale,
-    /// As stale, and the value begins or ends like that of a write.
-    Torn,
-    /// A field is missing although an acknowledged write wrote it.
-    Incomplete,
-    /// The record is missing although an acknowledged write wrote it.
-    Missing,
+    Lost(LostWrite),
+}
+
+/// The newest acknowledged write of a lost record or field. Of a record's fields, the worst loss
+/// counts, and of equal ones the newest write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LostWrite {
+    pub(crate) loss: Loss,
+    pub(crate) begun_ns: u64,
+    pub(crate) acknowledged_ns: u64,
+    pub(crate) ordinal: u64,
+    /// `None` for the whole record.
+    pub(crate) field: Option<u32>,
+    /// Index of its source, by [`WriteHistory::add_source`].
+    pub(crate) source: u16,
 }
 
 impl Finding {
+    fn of_loss<'a>(
+        loss: Loss,
+        (ordinal, field): (u64, Option<u32>),
+        writes: impl Iterator<Item = &'a Write>,
+    ) -> Self {
+        let acknowledged = writes.filter(|write| write.acknowledged);
+        let newest = acknowledged.max_by_key(|write| write.begun_ns);
+        let newest = newest.expect("only an acknowledged write can be lost");
+        Self::Lost(LostWrite {
+            loss,
+            begun_ns: newest.begun_ns,
+            acknowledged_ns: newest.ended_ns(),
+            ordinal,
+            field,
+            source: newest.source,
+        })
+    }
+
     /// The finding as the outcome of the read.
     pub(crate) const fn outcome(self) -> Outcome {
         match self {
             Self::Intact | Self::Unacknowledged => Outcome::Ok,
-            Self::Missing => Outcome::Miss,
-            Self::Resurrected | Self::Stale | Self::Torn | Self::Incomplete => Outcome::Mismatch,
+            Self::Lost(LostWrite { loss: Loss::Missing, .. }) => Outcome::Miss,
+            Self::Lost(_) => Outcome::Mismatch,
         }
     }
+}
+
+/// The operations of a group in a phase.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteSource {
+    pub(crate) phase: PhaseName,
+    /// The group's name.
+    pub(crate) group: String,
+    /// Reproduces the values of its writes.
+    pub(crate) stream: Stream,
 }
 
 /// All writes of a run that reads may return. Shared by the workers.
@@ -245,7 +283,7 @@ pub(crate) struct WriteHistory {
     shard_bytes: usize,
     /// Required number of halvings.
     halvings: AtomicU32,
-    streams: Mutex<Vec<Stream>>,
+    sources: Mutex<Vec<WriteSource>>,
 }
 
 impl WriteHistory {
@@ -255,16 +293,33 @@ impl WriteHistory {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             shard_bytes: usize::try_from(memory_bytes / SHARDS).unwrap_or(usize::MAX),
             halvings: AtomicU32::new(0),
-            streams: Mutex::default(),
+            sources: Mutex::default(),
         }
     }
 
-    /// Adds a stream, which reproduces the values of its writes.
-    pub(crate) fn add_stream(&self, stream: &Stream) -> u16 {
-        let mut streams = lock(&self.streams);
-        streams.push(stream.clone());
+    pub(crate) fn add_source(&self, source: WriteSource) -> u16 {
+        let mut sources = lock(&self.sources);
+        sources.push(source);
         // One for each group of a phase.
-        u16::try_from(streams.len() - 1).expect("a plan has fewer phases and groups")
+        u16::try_from(sources.len() - 1).expect("a plan has fewer phases and groups")
+    }
+
+    /// A lost write for the records.
+    pub(crate) fn record(&self, lost: &LostWrite) -> LostWriteRecord {
+        let WriteSource { phase, group, stream } = &lock(&self.sources)[usize::from(lost.source)];
+        let mut key = Vec::new();
+        stream.records().key_into(lost.ordinal, &mut key);
+        let is_removal = lost.loss == Loss::Resurrected;
+        LostWriteRecord {
+            key: String::from_utf8(key).expect("a key is its prefix, a text, and digits"),
+            field: lost.field,
+            written_at_ns: lost.begun_ns,
+            acknowledged_at_ns: lost.acknowledged_ns,
+            phase: *phase,
+            group: group.clone(),
+            expected: if is_removal { Expectation::Removal } else { Expectation::Value },
+            found: lost.loss,
+        }
     }
 
     pub(crate) fn add(&self, ordinal: u64, write: Write) {
@@ -310,32 +365,33 @@ impl WriteHistory {
         let shard = lock(&self.shards[(ordinal % SHARDS) as usize]);
         let writes = shard.records.get(&ordinal).map(Writes::all);
         let Some(writes) = writes else { return Finding::Intact };
-        let Some(fields) = fields else { return judge_absence(|| writes.iter(), Finding::Missing) };
-        let streams = lock(&self.streams);
+        let Some(fields) = fields else {
+            return judge_absence(|| writes.iter(), Loss::Missing)
+                .unwrap_or_else(|loss| Finding::of_loss(loss, (ordinal, None), writes.iter()));
+        };
+        let sources = lock(&self.sources);
         let mut bytes = Vec::new();
         let mut finding = Finding::Intact;
         for (field, value) in fields {
             let mut likeness = |write: &Write, value: &[u8]| {
+                let records = sources[usize::from(write.source)].stream.records();
+                let tag = records.tag(ordinal);
                 if write.removes() {
-                    return Likeness::Other;
+                    return Likeness::without_value(value, tag.as_ref());
                 }
                 bytes.clear();
-                let stream = &streams[usize::from(write.stream)];
+                let (number, place) = (write.number, write.place.into());
                 let record = RecordRef { ordinal, key };
-                stream.records().append_value(
-                    write.number,
-                    write.place.into(),
-                    field,
-                    record,
-                    &mut bytes,
-                );
-                Likeness::of(value, &bytes, stream.records().tag(ordinal).is_some())
+                records.append_value(number, place, field, record, &mut bytes);
+                Likeness::of(value, &bytes, tag.as_ref())
             };
             let of_field = || writes.iter().filter(|write| write.scope.concerns(field));
-            finding = finding.max(match value {
+            let judged = match value {
                 Some(value) => judge_value(of_field, |write| likeness(write, value)),
-                None => judge_absence(of_field, Finding::Incomplete),
-            });
+                None => judge_absence(of_field, Loss::Incomplete),
+            };
+            let lost = |loss| Finding::of_loss(loss, (ordinal, Some(field)), of_field());
+            finding = finding.max(judged.unwrap_or_else(lost));
         }
         finding
     }
@@ -347,15 +403,17 @@ enum Likeness {
     Same,
     /// It has the same start or end.
     Part,
+    /// It has the record's tag.
+    Tagged,
     Other,
 }
 
 impl Likeness {
     /// Compares a value with a written one. The tag, which all values of a record share, doesn't
     /// count.
-    fn of(value: &[u8], written: &[u8], is_tagged: bool) -> Self {
+    fn of(value: &[u8], written: &[u8], tag: Option<&[u8; TAG_LENGTH]>) -> Self {
         let ends = |bytes: &[u8]| {
-            let noise = &bytes[if is_tagged { tag_length(bytes.len()) } else { 0 }..];
+            let noise = &bytes[if tag.is_some() { tag_length(bytes.len()) } else { 0 }..];
             (noise.first_chunk::<PART_BYTES>().copied(), noise.last_chunk::<PART_BYTES>().copied())
         };
         let ((first, last), own) = (ends(value), ends(written));
@@ -364,8 +422,15 @@ impl Likeness {
         } else if first.is_some() && (first == own.0 || last == own.1) {
             Self::Part
         } else {
-            Self::Other
+            Self::without_value(value, tag)
         }
+    }
+
+    /// Compares a value with a write that has none.
+    fn without_value(value: &[u8], tag: Option<&[u8; TAG_LENGTH]>) -> Self {
+        let length = tag_length(value.len());
+        let is_tagged = tag.is_some_and(|tag| length > 0 && value.starts_with(&tag[..length]));
+        if is_tagged { Self::Tagged } else { Self::Other }
     }
 }
 
@@ -373,29 +438,31 @@ impl Likeness {
 fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
     writes: impl Fn() -> I,
     mut likeness: impl FnMut(&Write) -> Likeness,
-) -> Finding {
+) -> Result<Finding, Loss> {
     let last = || writes().filter(|write| !writes().any(|other| other.replaces(write)));
     let mut is_uncertain = false;
     for write in last() {
         if likeness(write) == Likeness::Same {
             if write.acknowledged {
-                return Finding::Intact;
+                return Ok(Finding::Intact);
             }
             is_uncertain = true;
         }
     }
     let mut acknowledged = last().filter(|write| write.acknowledged).peekable();
     if is_uncertain {
-        Finding::Unacknowledged
+        Ok(Finding::Unacknowledged)
     } else if acknowledged.peek().is_none() {
         // The value may be from before the run.
-        Finding::Intact
+        Ok(Finding::Intact)
     } else if acknowledged.all(Write::removes) {
-        Finding::Resurrected
+        Err(Loss::Resurrected)
     } else if writes().any(|write| likeness(write) == Likeness::Part) {
-        Finding::Torn
+        Err(Loss::Torn)
+    } else if writes().any(|write| likeness(write) != Likeness::Other) {
+        Err(Loss::Older)
     } else {
-        Finding::Stale
+        Err(Loss::Other)
     }
 }
 
@@ -403,21 +470,21 @@ fn judge_value<'a, I: Iterator<Item = &'a Write> + Clone>(
 /// may be the last of them.
 fn judge_absence<'a, I: Iterator<Item = &'a Write>>(
     writes: impl Fn() -> I,
-    loss: Finding,
-) -> Finding {
+    loss: Loss,
+) -> Result<Finding, Loss> {
     let puts = || writes().filter(|write| write.acknowledged && !write.removes());
     let removals = || writes().filter(|write| write.removes());
     let may_be_gone = |put: &Write| removals().any(|removal| !put.replaces(removal));
     if !puts().all(may_be_gone) {
-        loss
+        Err(loss)
     } else if puts().next().is_none() || removals().any(|removal| removal.acknowledged) {
-        Finding::Intact
+        Ok(Finding::Intact)
     } else {
-        Finding::Unacknowledged
+        Ok(Finding::Unacknowledged)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -429,6 +496,22 @@ mod tests {
 
     const KEY: &[u8] = b"key";
 
+    /// A loss without its write.
+    fn lost(loss: Loss) -> Finding {
+        Finding::Lost(LostWrite {
+            loss,
+            begun_ns: 0,
+            acknowledged_ns: 0,
+            ordinal: 0,
+            field: None,
+            source: 0,
+        })
+    }
+
+    fn without_write(finding: Finding) -> Finding {
+        if let Finding::Lost(write) = finding { lost(write.loss) } else { finding }
+    }
+
     /// The history of one record. Each write takes 10 ns.
     struct OneRecord {
         history: WriteHistory,
@@ -439,7 +522,8 @@ mod tests {
         fn new() -> Self {
             let stream = Stream::new(&plan(closed(), 1), 0, 0).expect("the plan is right");
             let history = WriteHistory::new(1 << 30);
-            history.add_stream(&stream);
+            let (phase, group) = (PhaseName::Measure, "main".to_owned());
+            history.add_source(WriteSource { phase, group, stream: stream.clone() });
             Self { history, stream }
         }
 
@@ -472,11 +556,12 @@ mod tests {
             };
             let values: Vec<_> = fields.iter().map(value).collect();
             let fields = values.iter().map(|(field, value)| (*field, value.as_deref()));
-            self.history.judge(7, KEY, Some(fields))
+            without_write(self.history.judge(7, KEY, Some(fields)))
         }
 
         fn absent(&self) -> Finding {
-            self.history.judge(7, KEY, None::<std::iter::Empty<(u32, Option<&[u8]>)>>)
+            let nothing = None::<std::iter::Empty<(u32, Option<&[u8]>)>>;
+            without_write(self.history.judge(7, KEY, nothing))
         }
     }
 
@@ -492,9 +577,9 @@ mod tests {
     #[test]
     fn a_missing_acknowledged_field_is_lost() {
         let record = OneRecord::after(&[Scope::ALL, FIRST]);
-        assert_eq!(record.holding(&[(0, Some(1)), (1, None)]), Finding::Incomplete);
-        assert_eq!(record.holding(&[(0, None), (1, Some(0))]), Finding::Incomplete);
-        assert_eq!(record.absent(), Finding::Missing);
+        assert_eq!(record.holding(&[(0, Some(1)), (1, None)]), lost(Loss::Incomplete));
+        assert_eq!(record.holding(&[(0, None), (1, Some(0))]), lost(Loss::Incomplete));
+        assert_eq!(record.absent(), lost(Loss::Missing));
         let record = OneRecord::after(&[FIRST]);
         assert_eq!(record.holding(&[(0, Some(0)), (1, None)]), Finding::Intact);
     }
@@ -502,20 +587,20 @@ mod tests {
     #[test]
     fn a_field_with_an_older_acknowledged_value_is_stale() {
         let record = OneRecord::after(&[Scope::ALL, FIRST]);
-        assert_eq!(record.holding(&[(0, Some(0)), (1, Some(0))]), Finding::Stale);
+        assert_eq!(record.holding(&[(0, Some(0)), (1, Some(0))]), lost(Loss::Older));
         // The older write is still kept for the other fields.
-        assert_eq!(record.holding(&[(0, Some(1)), (1, Some(1))]), Finding::Stale);
+        assert_eq!(record.holding(&[(0, Some(1)), (1, Some(1))]), lost(Loss::Older));
     }
 
     #[test]
     fn a_record_that_came_back_after_its_removal_is_resurrected() {
         let record = OneRecord::after(&[Scope::ALL, Scope::REMOVED]);
-        assert_eq!(record.holding(&[(0, Some(0)), (1, None)]), Finding::Resurrected);
+        assert_eq!(record.holding(&[(0, Some(0)), (1, None)]), lost(Loss::Resurrected));
         assert_eq!(record.absent(), Finding::Intact);
         let record = OneRecord::after(&[Scope::ALL, Scope::REMOVED, SECOND]);
-        assert_eq!(record.holding(&[(0, Some(0)), (1, Some(2))]), Finding::Resurrected);
+        assert_eq!(record.holding(&[(0, Some(0)), (1, Some(2))]), lost(Loss::Resurrected));
         assert_eq!(record.holding(&[(0, None), (1, Some(2))]), Finding::Intact);
-        assert_eq!(record.absent(), Finding::Missing);
+        assert_eq!(record.absent(), lost(Loss::Missing));
     }
 
     #[test]
@@ -525,7 +610,7 @@ mod tests {
         for number in [5, 6] {
             assert_eq!(record.holding(&[(0, Some(number)), (1, Some(0))]), Finding::Intact);
         }
-        assert_eq!(record.holding(&[(0, Some(0)), (1, Some(0))]), Finding::Stale);
+        assert_eq!(record.holding(&[(0, Some(0)), (1, Some(0))]), lost(Loss::Older));
         record.add(7, Scope::REMOVED, 103, true);
         assert_eq!([record.absent(), record.holding(&[(0, Some(6))])], [Finding::Intact; 2]);
     }
@@ -545,7 +630,7 @@ mod tests {
         record.add(0, Scope::ALL, 0, false).add(1, Scope::ALL, 100, true);
         assert_eq!(record.holding(&[(0, Some(1))]), Finding::Intact);
         assert_eq!(record.holding(&[(0, Some(0))]), Finding::Unacknowledged);
-        assert_eq!(record.holding(&[(0, Some(2))]), Finding::Stale);
+        assert_eq!(record.holding(&[(0, Some(2))]), lost(Loss::Older));
         record.add(2, Scope::REMOVED, 200, false);
         assert_eq!(record.absent(), Finding::Unacknowledged);
         assert_eq!(record.holding(&[(0, None), (1, Some(1))]), Finding::Unacknowledged);
@@ -564,7 +649,10 @@ mod tests {
     #[test]
     fn the_worst_of_a_records_fields_counts() {
         let record = OneRecord::after(&[Scope::ALL]);
-        assert_eq!(record.holding(&[(0, Some(9)), (1, None), (2, Some(0))]), Finding::Incomplete);
+        assert_eq!(
+            record.holding(&[(0, Some(9)), (1, None), (2, Some(0))]),
+            lost(Loss::Incomplete)
+        );
     }
 
     #[test]
@@ -577,10 +665,11 @@ mod tests {
     #[test]
     fn a_value_with_a_part_of_a_write_is_torn() {
         let record = OneRecord::after(&[Scope::ALL, FIRST]);
-        let found =
-            |value: &[u8]| record.history.judge(7, KEY, Some(std::iter::once((0, Some(value)))));
+        let found = |value: &[u8]| {
+            without_write(record.history.judge(7, KEY, Some(std::iter::once((0, Some(value))))))
+        };
         let (new, old) = (record.value(1, 0), record.value(0, 0));
-        assert_eq!([found(&new), found(&old)], [Finding::Intact, Finding::Stale]);
+        assert_eq!([found(&new), found(&old)], [Finding::Intact, lost(Loss::Older)]);
         let half = new.len() / 2;
         for torn in [
             &new[..new.len() - 1],
@@ -589,9 +678,9 @@ mod tests {
             &[&old[..half], &new[half..]].concat(),
             &[&new[..half], b"?", &new[half + 1..]].concat(),
         ] {
-            assert_eq!(found(torn), Finding::Torn);
+            assert_eq!(found(torn), lost(Loss::Torn));
         }
-        assert_eq!([found(b""), found(b"?")], [Finding::Stale; 2]);
+        assert_eq!([found(b""), found(b"?")], [lost(Loss::Other); 2]);
     }
 
     #[test]

@@ -5,8 +5,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use kvmark_plan::*;
-use kvmark_record::{Change, RunRecord, VerifyRecord};
-use support::{closed, plan, poisson, record, sim_for};
+use kvmark_record::{Change, Expectation, Loss, LostWriteRecord, RunRecord, VerifyRecord};
+use support::{closed, plan, poisson, record_with_losses, sim_for};
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 const RECORDS: u64 = 500;
@@ -60,10 +60,10 @@ impl Found {
             let totals = record.totals.iter().filter(|total| total.phase == phase.index);
             totals.filter(|total| total.outcome == outcome).map(|total| total.count).sum()
         };
-        let sweep = phase.sweep.expect("it read back");
+        let sweep = phase.sweep.as_ref().expect("it read back");
         let (missing, mismatched) = (count(Outcome::Miss), count(Outcome::Mismatch));
         assert_eq!(count(Outcome::Ok) + missing + mismatched, sweep.records);
-        let VerifyRecord { incomplete, torn, resurrected, unacknowledged, .. } = sweep;
+        let VerifyRecord { incomplete, torn, resurrected, unacknowledged, .. } = *sweep;
         let stale = mismatched - incomplete - torn - resurrected;
         Self { missing, incomplete, torn, stale, resurrected, unacknowledged }
     }
@@ -132,10 +132,36 @@ fn found(plan: &Plan, seed: u64, options: &[(&str, &str)], faults: &[(&str, u64)
     let mut all = vec![("store", "memory"), ("seed", &seed), ("faults_after", "700")];
     all.extend(counts.iter().map(|(name, count)| (*name, &count[..])));
     all.extend(options);
-    let record = record(plan, sim_for(plan, &all));
+    let (record, lost) = record_with_losses(plan, sim_for(plan, &all));
     let wanted = faults.iter().map(|(name, count)| ((*name).to_owned(), *count));
     assert_eq!(planted(&record), wanted.collect(), "{all:?}");
+    assert_eq!(counted(&lost), losses_of(faults), "{all:?}");
     Found::by(&record)
+}
+
+/// The number of lost writes by loss.
+fn counted(lost: &[LostWriteRecord]) -> BTreeMap<Loss, u64> {
+    let mut counts = BTreeMap::new();
+    for write in lost {
+        let removed = write.found == Loss::Resurrected;
+        assert_eq!(write.expected == Expectation::Removal, removed, "{write:?}");
+        *counts.entry(write.found).or_default() += 1;
+    }
+    counts
+}
+
+/// The same, as it is expected for these numbers of faults.
+fn losses_of(faults: &[(&str, u64)]) -> BTreeMap<Loss, u64> {
+    let loss = |(fault, count): &(&str, u64)| match *fault {
+        "lose_record" => Some((Loss::Missing, *count)),
+        "lose_field" => Some((Loss::Incomplete, *count)),
+        "return_older" => Some((Loss::Older, *count)),
+        "swap_records" => Some((Loss::Other, 2 * count)),
+        "tear_value" => Some((Loss::Torn, *count)),
+        "resurrect_record" => Some((Loss::Resurrected, *count)),
+        _ => None,
+    };
+    faults.iter().filter_map(loss).collect()
 }
 
 /// Plants faults and compares the findings with them.

@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use kvmark_plan::*;
-use kvmark_record::{RunRecord, VerifyRecord};
+use kvmark_record::{Expectation, Loss, RunRecord, VerifyRecord};
 use support::recording::Recording;
-use support::{closed, plan, record};
+use support::{closed, plan, record, record_with_losses};
 
 const WRITES: u64 = 5_000;
 
@@ -46,7 +48,7 @@ fn read_back(record: &RunRecord, outcome: Outcome) -> u64 {
 }
 
 fn sweep(record: &RunRecord) -> VerifyRecord {
-    record.phases[2].sweep.expect("the third phase verifies")
+    record.phases[2].sweep.clone().expect("the third phase verifies")
 }
 
 /// The counts of a thousand intact records.
@@ -83,6 +85,37 @@ fn a_write_that_was_acknowledged_and_forgotten_is_found() {
 }
 
 #[test]
+fn each_lost_write_is_listed_with_its_times_and_the_first_ten_are_recorded() {
+    for fields in [FieldChoice::All, FieldChoice::One] {
+        let mut plan = verified_plan(fields);
+        plan.dataset.key.prefix = "é\n\"user".to_owned();
+        let store = Recording { forgets_from: Some(WRITES - 100), ..Recording::default() };
+        let asked = Arc::clone(&store.asked);
+        let (record, lost) = record_with_losses(&plan, store);
+        assert_eq!(lost.len() as u64, read_back(&record, Outcome::Mismatch));
+        let summary = sweep(&record).lost_writes.expect("writes are lost");
+        assert_eq!(summary.first, lost[..10]);
+        let times: Vec<_> = lost.iter().map(|write| write.acknowledged_at_ns).collect();
+        assert!(times.is_sorted() && times[0] == summary.acknowledged_from_ns);
+        assert_eq!(times.last(), Some(&summary.acknowledged_until_ns));
+        let measure = &record.phases[1];
+        let asked = asked.lock().unwrap();
+        for write in &lost {
+            assert_eq!((write.phase, &write.group[..]), (PhaseName::Measure, "clients"));
+            assert_eq!((write.expected, write.found), (Expectation::Value, Loss::Older));
+            assert!((measure.start_ns..write.acknowledged_at_ns).contains(&write.written_at_ns));
+            assert!(write.acknowledged_at_ns <= measure.drained_ns + 16);
+            let mut updates = asked.iter().filter(|(_, kind, ..)| *kind == Kind::Update);
+            assert!(updates.any(|(number, _, key, _)| {
+                *number >= WRITES - 100 && key[..] == *write.key.as_bytes()
+            }));
+        }
+    }
+    let (_, lost) = record_with_losses(&verified_plan(FieldChoice::All), Recording::default());
+    assert_eq!(lost, []);
+}
+
+#[test]
 fn a_record_that_is_gone_is_found() {
     let mut plan = verified_plan(FieldChoice::All);
     plan.phases[0].groups[0].operations = Some(0);
@@ -100,7 +133,9 @@ fn a_field_that_is_gone_is_found_though_the_others_are_right() {
         // Another client's later update might write the field again.
         plan.groups[0].clients = 1;
         let record = verified(&plan, store);
-        assert_eq!(sweep(&record), VerifyRecord { incomplete: 1, ..intact() });
+        let lost_writes = sweep(&record).lost_writes;
+        assert_eq!(lost_writes.as_ref().expect("one is lost").first[0].field, Some(3));
+        assert_eq!(sweep(&record), VerifyRecord { incomplete: 1, lost_writes, ..intact() });
         assert_eq!(read_back(&record, Outcome::Mismatch), 1);
         assert_eq!(read_back(&record, Outcome::Ok), 999);
     }

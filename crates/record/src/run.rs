@@ -87,7 +87,7 @@ pub struct PhaseRecord {
 /// although an acknowledged write wrote it. Mismatched records are `incomplete`, `resurrected`, or
 /// have a value of none of their last acknowledged writes. A record counts once, as the first of
 /// these that applies to any of its fields: incomplete, torn, another value, resurrected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyRecord {
     /// Records that were read back.
     pub records: u64,
@@ -102,6 +102,69 @@ pub struct VerifyRecord {
     pub torn: u64,
     /// Records with a field although the last acknowledged write removed the record.
     pub resurrected: u64,
+    /// The lost writes; none if none was lost.
+    pub lost_writes: Option<LostWritesRecord>,
+}
+
+/// The newest acknowledged write of each record that lost it. Instants count from the origin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostWritesRecord {
+    /// The first acknowledgement of a lost write.
+    pub acknowledged_from_ns: u64,
+    /// The last one.
+    pub acknowledged_until_ns: u64,
+    /// The first ones; `lost_writes.jsonl` has all.
+    pub first: Vec<LostWriteRecord>,
+}
+
+/// A record's newest acknowledged write, which is lost: a line of `lost_writes.jsonl`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostWriteRecord {
+    /// The record's key.
+    pub key: String,
+    /// Index of the lost field; none if the whole record is missing.
+    pub field: Option<u32>,
+    /// When the write was passed to the driver, since the origin.
+    pub written_at_ns: u64,
+    /// When its answer arrived, since the origin.
+    pub acknowledged_at_ns: u64,
+    /// The phase that wrote it.
+    pub phase: PhaseName,
+    /// The name of the group that wrote it.
+    pub group: String,
+    /// What it left in the record.
+    pub expected: Expectation,
+    /// What reading back found.
+    pub found: Loss,
+}
+
+/// What a write leaves in its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expectation {
+    /// A value.
+    Value,
+    /// Nothing: it removes the record.
+    Removal,
+}
+
+/// What is found instead of a lost write, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// A field exists although the last acknowledged write removed the record.
+    Resurrected,
+    /// A field holds none of the values of its last acknowledged writes, but an older one of its
+    /// record.
+    Older,
+    /// As older, but the value isn't known to be the record's.
+    Other,
+    /// As older, and the value begins or ends like that of a write.
+    Torn,
+    /// A field is missing although an acknowledged write wrote it.
+    Incomplete,
+    /// The record is missing although an acknowledged write wrote it.
+    Missing,
 }
 
 /// What ended a phase.

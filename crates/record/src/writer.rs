@@ -10,6 +10,11 @@ use crate::event::Event;
 use crate::hlog::{self, Log};
 use crate::names::Names;
 use crate::phase::ClosedInterval;
+use crate::run::LostWriteRecord;
+
+const LOST_WRITES: &str = "lost_writes.jsonl";
+/// Bytes of lines that are written at once.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// Errors of writing a run's records.
 #[derive(Debug, thiserror::Error)]
@@ -93,15 +98,36 @@ impl RunWriter {
         self.events.append(&line)
     }
 
+    /// Writes `lost_writes.jsonl` unless there are none.
+    ///
+    /// # Errors
+    /// What the system says; the file keeps whole lines.
+    pub fn lost_writes(
+        &self,
+        writes: impl Iterator<Item = LostWriteRecord>,
+    ) -> Result<(), RecordError> {
+        let mut writes = writes.peekable();
+        if writes.peek().is_none() {
+            return Ok(());
+        }
+        let mut file = LineFile::open(self.events.path.with_file_name(LOST_WRITES), Some(0))?;
+        let mut lines = Vec::new();
+        while let Some(write) = writes.next() {
+            put_line(&mut lines, &write);
+            if lines.len() >= CHUNK_BYTES || writes.peek().is_none() {
+                file.append(&lines)?;
+                lines.clear();
+            }
+        }
+        file.sync()
+    }
+
     /// Brings everything to the disk.
     ///
     /// # Errors
     /// What the system says.
     pub fn finish(self) -> Result<(), RecordError> {
-        let mut files = [self.intervals, self.histograms, self.events].into_iter();
-        files.try_for_each(|LineFile { path, file, .. }| {
-            file.sync_all().map_err(|source| failure(&path, source))
-        })
+        [self.intervals, self.histograms, self.events].iter().try_for_each(LineFile::sync)
     }
 }
 
@@ -147,6 +173,10 @@ impl LineFile {
         })?;
         self.length = self.length.map(|length| length + lines.len() as u64);
         Ok(())
+    }
+
+    fn sync(&self) -> Result<(), RecordError> {
+        self.file.sync_all().map_err(|source| failure(&self.path, source))
     }
 }
 

@@ -28,12 +28,14 @@ RESOURCE_LOG = "resources.jsonl"
 RESOURCES = "resources.parquet"
 HISTOGRAMS = "histograms.hlog"
 EVENTS = "events.jsonl"
+#: Only after a verification that found lost writes: a line for each.
+LOST_WRITES = "lost_writes.jsonl"
 #: Only in imported runs: the imported file, and its intervals with the other tool's columns.
 ORIGINAL = "imported.txt"
 WRITTEN = "imported.parquet"
 
-#: The files of a closed run. Resources exist if they were sampled.
-CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS)
+#: The files of a closed run. Resources exist if they were sampled, lost writes if there are any.
+CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS, LOST_WRITES)
 #: The files that only a run that isn't closed has.
 LOGS = (RUNNING, ENDED, LOCK, INTERVAL_LOG, RESOURCE_LOG)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, Literal
 
@@ -198,6 +199,31 @@ class BeforeAfter(_Frozen):
     after: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class LostWrite:
+    """A record's newest acknowledged write, which is lost. Instants count from the run's origin."""
+
+    key: str
+    #: Index of the lost field; none if the whole record is missing.
+    field: int | None
+    written_at_ns: int
+    acknowledged_at_ns: int
+    phase: str
+    group: str
+    #: What the write left in the record.
+    expected: Literal["value", "removal"]
+    found: Literal["missing", "incomplete", "torn", "older", "other", "resurrected"]
+
+
+@dataclass(frozen=True, slots=True)
+class LostWritesRecord:
+    """The time of the lost writes' acknowledgements, and the first ten writes."""
+
+    acknowledged_from_ns: int
+    acknowledged_until_ns: int
+    first: tuple[LostWrite, ...]
+
+
 class SweepRecord(_Frozen):
     """Result of the verify phase, besides the outcomes of its reads.
 
@@ -216,6 +242,8 @@ class SweepRecord(_Frozen):
     torn: int = 0
     #: Records that have a field although the last acknowledged write removed the record.
     resurrected: int = 0
+    #: None if no write was lost, or by an earlier version of kvmark.
+    lost_writes: LostWritesRecord | None = None
 
 
 class PhaseRecord(_Frozen):

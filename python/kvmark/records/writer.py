@@ -180,7 +180,7 @@ class RunFolder:
         Raises:
             RunError: the log can't be written.
         """
-        self._append(files.RESOURCE_LOG, rows)
+        self.append_rows(files.RESOURCE_LOG, rows)
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Appends an event: ``at_ns`` since the run's origin, ``kind``, and its details.
@@ -188,10 +188,22 @@ class RunFolder:
         Raises:
             RunError: the log can't be written.
         """
-        self._append(files.EVENTS, [event])
+        self.append_rows(files.EVENTS, [event])
 
-    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(row) + "\n" for row in rows)
+    def append_rows(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Appends a line of JSON for each row to a log.
+
+        Raises:
+            RunError: the log can't be written.
+        """
+        self.append_text(name, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def append_text(self, name: str, text: str) -> None:
+        """Appends whole lines to a log.
+
+        Raises:
+            RunError: the log can't be written.
+        """
         with report_write_errors(self.path), files.open_to_append(self.path / name) as log:
             log.write(text.encode())
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kvmark._engine import StopRule
-from kvmark.errors import FleetError, RunError
+from kvmark.errors import FleetError
 from kvmark.plan.model import Plan
 from kvmark.records import RunFolder, files
 from kvmark.records.recovery import record_of_logs
@@ -187,8 +187,8 @@ class Gathering:
             RunError: the run's folder can't be written.
         """
         for rows, lines in self._intervals.ready():
-            self._append(files.INTERVAL_LOG, "".join(json.dumps(row) + "\n" for row in rows))
-            self._append(files.HISTOGRAMS, "".join(f"{line}\n" for line in lines))
+            self._folder.append_rows(files.INTERVAL_LOG, rows)
+            self._folder.append_text(files.HISTOGRAMS, "".join(f"{line}\n" for line in lines))
             rule = self._rules.get(rows[0]["phase"])
             if rule is not None and not rows[0]["drain"]:
                 _push(rule, rows)
@@ -279,7 +279,7 @@ class Gathering:
             self._origin_wall_ns = share.origin_wall_ns
             fields = {name: event[name] for name in ("counting", "system", "capabilities", "clock")}
             self.write_event("opened", 0, started_wall_ns=share.origin_wall_ns, **fields)
-            self._append(files.HISTOGRAMS, _log_head(share.origin_wall_ns))
+            self._folder.append_text(files.HISTOGRAMS, _log_head(share.origin_wall_ns))
         self._intervals.shifts_ns[index] = share.origin_wall_ns - self._origin_wall_ns
 
     def _part(self, index: int) -> merging.Part | None:
@@ -314,16 +314,6 @@ class Gathering:
             "starts_ns": {str(phase): at_ns + shift_ns for phase, at_ns in share.starts_ns.items()},
             "lost": lost,
         }
-
-    def _append(self, name: str, text: str) -> None:
-        path = self._folder.path / name
-        try:
-            with path.open("ab") as log:
-                log.write(text.encode())
-        except OSError as problem:
-            raise RunError(
-                f"{path} can't be written ({problem.strerror}): check the folder and its disk"
-            ) from problem
 
 
 def _push(rule: StopRule, interval: Sequence[Mapping[str, Any]]) -> None:

@@ -158,9 +158,8 @@ def _measure(name: str) -> tuple[Measure, str | None]:
     match name:
         case "mean" | "max" | "errors" | "throughput":
             return name, None
-    found = _QUANTILE.fullmatch(name)
-    if found is None:
-        raise SpecError(f"there is no figure {shown(name)}{did_you_mean(name, _NAMES)}")
+    problem = f"there is no figure {shown(name)}{did_you_mean(name, _NAMES)}"
+    found = matched(_QUANTILE, name, problem)
     whole, nines, rest = found.groups()
     if nines and rest:
         raise SpecError(f"{shown(name)} is not a quantile; write p99.9 or p999")

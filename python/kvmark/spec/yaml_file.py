@@ -21,7 +21,7 @@ from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
-LARGEST_FILE: Final = 1 << 20
+_LARGEST_FILE: Final = 1 << 20
 MOST_NODES: Final = 100_000
 _TAG: Final = "tag:yaml.org,2002:"
 _MUST_BE: Final = {
@@ -114,19 +114,26 @@ def read_text(path: Path) -> str:
     """The text of a small UTF-8 file, or a `SpecError` that names it."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise SpecError("cannot be read: it is no regular file", file=str(path))
+    raw = read_small(path)
     try:
-        raw = path.read_bytes()
-        if len(raw) > LARGEST_FILE:
-            raise SpecError("is larger than 1 MiB, which no such file is", file=str(path))
         return raw.decode("utf-8")
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise SpecError(f"cannot be read: {reason}", file=str(path)) from problem
     except UnicodeDecodeError as problem:
         line = raw.count(b"\n", 0, problem.start) + 1
         raise SpecError("is not UTF-8 text", file=str(path), line=line) from problem
+
+
+def read_small(path: Path) -> bytes:
+    """The content of a small file, or a `SpecError` that names it."""
+    try:
+        raw = path.read_bytes()
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise SpecError(f"cannot be read: {reason}", file=str(path)) from problem
     except ValueError as problem:  # a NUL in the path
         raise SpecError(f"{shown(str(path))} is not the name of a file") from problem
+    if len(raw) > _LARGEST_FILE:
+        raise SpecError("is larger than 1 MiB, which no such file is", file=str(path))
+    return raw
 
 
 def parse_yaml(text: str, file: str, model: type[M]) -> M:

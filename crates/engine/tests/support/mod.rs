@@ -5,11 +5,13 @@
 pub mod forward;
 pub mod recording;
 
+use std::fs;
+
 use kvmark_driver::sim::Sim;
 use kvmark_driver::{Driver, Layout};
 use kvmark_engine::{Completed, Unobserved, run};
 use kvmark_plan::*;
-use kvmark_record::{RunRecord, TotalRecord};
+use kvmark_record::{LostWriteRecord, RunRecord, TotalRecord};
 pub use kvmark_testing::plans::{closed, constant, plan, poisson};
 
 pub fn sim(options: &[(&str, &str)]) -> Sim {
@@ -30,9 +32,17 @@ pub fn completed<D: Driver>(plan: &Plan, driver: D) -> Completed {
 }
 
 pub fn record<D: Driver>(plan: &Plan, driver: D) -> RunRecord {
-    let completed = completed(plan, driver);
+    record_with_losses(plan, driver).0
+}
+
+/// The record of a run, and the lines of its file of lost writes.
+pub fn record_with_losses<D: Driver>(plan: &Plan, driver: D) -> (RunRecord, Vec<LostWriteRecord>) {
+    let folder = tempfile::tempdir().unwrap();
+    let completed = run(plan, driver, folder.path(), None, &mut Unobserved).unwrap();
     assert!(completed.failure.is_none(), "{:?}", completed.failure);
-    completed.record
+    let lines = fs::read_to_string(folder.path().join("lost_writes.jsonl")).unwrap_or_default();
+    let losses = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    (completed.record, losses.collect())
 }
 
 /// The totals of the first group's successful operations of one kind.

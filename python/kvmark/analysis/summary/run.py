@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kvmark.analysis.summary.faults import FaultEffect, fault_effects, fault_spans
 from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, full_intervals, interval_sums
 from kvmark.records import PhaseRecord, Run, TotalRecord
-from kvmark.records.model import TIMES
+from kvmark.records.model import TIMES, LostWritesRecord, SweepRecord
 from kvmark.stats import CONFIDENCE, Counts, Estimate, Level, rate_of_intervals
 
 #: The quantiles of a summary, by name.
@@ -155,6 +155,8 @@ class SweepSummary:
     unacknowledged: int
     #: Those that couldn't be read.
     unread: int
+    #: When lost writes were acknowledged, and the first of them.
+    lost_writes: LostWritesRecord | None
 
     @property
     def lost(self) -> int:
@@ -184,29 +186,29 @@ def summarize(run: Run) -> Summary:
     """The numbers of a run's counted phases."""
     manifest = run.manifest
     warm_up = [one for one in manifest.engine.phases if one.name == "warm_up"]
+    read_back = (one for one in manifest.engine.phases if one.sweep is not None)
     return Summary(
         id=run.id, name=str(manifest.plan.get("name", "")), system=manifest.engine.system.system,
         version=manifest.engine.system.version, created=manifest.created,
         phases=tuple(_summarize_phase(run, phase) for phase in run.counted),
-        sweep=next(_sweeps(run), None), faults=fault_effects(run),
+        sweep=next((sweep_summary(run, phase) for phase in read_back), None),
+        faults=fault_effects(run),
         warm_up_ms=sum(one.window_ns for one in warm_up) / _NS_PER_MS if warm_up else None,
     )  # fmt: skip
 
 
-def _sweeps(run: Run) -> Iterator[SweepSummary]:
-    for phase in run.manifest.engine.phases:
-        if phase.sweep is not None:
-            ended = by_outcome(run.totals(phase.index), excluded=())
-            intact, missing, wrong = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
-            sweep = phase.sweep
-            written = sweep.records if sweep.written is None else sweep.written
-            yield SweepSummary(
-                **{**sweep.model_dump(), "written": written},
-                intact=intact,
-                missing=missing,
-                stale=wrong - sweep.incomplete - sweep.torn - sweep.resurrected,
-                unread=sweep.records - intact - missing - wrong,
-            )
+def sweep_summary(run: Run, phase: PhaseRecord) -> SweepSummary:
+    """The result of a verify phase; of a killed one, as far as the outcomes of its reads go."""
+    ended = by_outcome(run.totals(phase.index), excluded=())
+    intact, missing, wrong = (ended.get(name, 0) for name in ("ok", "miss", "mismatch"))
+    sweep = phase.sweep or SweepRecord(records=sum(ended.values()), unacknowledged=0)
+    return SweepSummary(
+        **{**dict(sweep), "written": sweep.records if sweep.written is None else sweep.written},
+        intact=intact,
+        missing=missing,
+        stale=wrong - sweep.incomplete - sweep.torn - sweep.resurrected,
+        unread=sweep.records - intact - missing - wrong,
+    )
 
 
 def _summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:

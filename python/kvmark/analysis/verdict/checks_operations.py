@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from kvmark.analysis.summary.faults import expected_errors
-from kvmark.analysis.summary.run import by_outcome, looked_for
+from kvmark.analysis.summary.run import by_outcome, looked_for, sweep_summary
 from kvmark.analysis.summary.sums import (
     busy_shares,
     interval_sums,
@@ -40,6 +40,14 @@ _AFTER_DELETES = (
     "records that the workload deletes are missed later: say `expect_misses: true` in the workload"
     " if that is meant, or insert them again"
 )
+_LOSSES = {
+    "missing": "were missing",
+    "incomplete": "lacked a field",
+    "torn": "held a torn value",
+    "stale": "held another value",
+    "resurrected": "were back after their removal",
+}
+"""What the records of each number of lost writes were."""
 #: Classes of failures with their own reason.
 _OWN_REASONS = {"timeout": "timeouts", "overloaded": "overloaded", "unavailable": "unavailable"}
 
@@ -320,25 +328,15 @@ def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 def check_lost_writes(phase: JudgedPhase) -> Iterator[Reason | None]:
     """In the verify phase each record must have the value written last."""
-    missing, wrong = phase.count("miss"), phase.count("mismatch")
-    sweep = phase.record.sweep
-    incomplete, torn, resurrected = (
-        (sweep.incomplete, sweep.torn, sweep.resurrected) if sweep else (0, 0, 0)
-    )
-    counts = {
-        "missing": (missing, "were missing"),
-        "incomplete": (incomplete, "lacked a field"),
-        "torn": (torn, "held a torn value"),
-        "stale": (wrong - incomplete - torn - resurrected, "held another value"),
-        "resurrected": (resurrected, "were back after their removal"),
-    }
-    losses = ", ".join(f"{count} {what}" for count, what in counts.values() if count)
+    sweep = sweep_summary(phase.run, phase.record)
+    counts = {name: getattr(sweep, name) for name in _LOSSES}
+    losses = ", ".join(f"{count} {_LOSSES[name]}" for name, count in counts.items() if count)
     yield phase.reason(
         "lost_writes",
-        missing + wrong,
-        f"{missing + wrong} of {phase.count()} records that were read back had lost an acknowledged"
+        sweep.lost,
+        f"{sweep.lost} of {phase.count()} records that were read back had lost an acknowledged"
         f" write: {losses}",
-        {**{name: count for name, (count, _) in counts.items()}, "records": phase.count()},
+        {**counts, "records": phase.count()},
     )
 
 

@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from kvmark.errors import SpecError
 from kvmark.spec.owned_tables import marked
-from kvmark.spec.quantity import LARGEST
+from kvmark.spec.quantity import LARGEST, matched
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Strict, parse_yaml, read_text
 
@@ -112,9 +112,7 @@ def parse_count(text: str) -> int:
     Raises:
         SpecError: it is none, or too large.
     """
-    match = _COUNT.fullmatch(text.strip())
-    if match is None:
-        raise SpecError(f"{shown(text)} is not a whole number such as 1000, 10k or 1M")
+    match = matched(_COUNT, text, f"{shown(text)} is not a whole number such as 1000, 10k or 1M")
     count = int(match[1]) * _MULTIPLES[match[2].lower()]
     if abs(count) >= LARGEST:
         raise SpecError(f"{shown(text)} must stay below 2^63")
@@ -142,9 +140,8 @@ def parse_law(text: str) -> Law:
     Raises:
         SpecError: it is none, or its numbers are invalid.
     """
-    match = _LAW.fullmatch(text.strip())
-    if match is None:
-        raise SpecError(f"{shown(text)} is not a distribution such as uniform(1..1M) or fixed(5)")
+    problem = f"{shown(text)} is not a distribution such as uniform(1..1M) or fixed(5)"
+    match = matched(_LAW, text, problem)
     inverted, name = bool(match[1]), match[2]
     shape = _SHAPES.get(name.lower())
     if shape is None:

@@ -24,9 +24,9 @@ from typing import Final, TypeVar
 from kvmark.errors import SpecError, UnsupportedProperty
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, is_text, shown
+from kvmark.spec.yaml_file import read_small
 
 LARGEST_INT: Final = 2**31 - 1
-_LARGEST_FILE: Final = 1 << 20
 
 _T = TypeVar("_T")
 
@@ -62,16 +62,7 @@ def read_properties(path: Path) -> tuple[Property, ...]:
     Raises:
         SpecError: the file can't be read, is too large or has an invalid escape.
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise SpecError(f"cannot be read: {reason}", file=str(path)) from problem
-    except ValueError as problem:  # a NUL in the path
-        raise SpecError(f"{shown(str(path))} is not the name of a file") from problem
-    if len(raw) > _LARGEST_FILE:
-        raise SpecError("is larger than 1 MiB, which no property file is", file=str(path))
-    return parse_properties(raw.decode("iso-8859-1"), str(path))
+    return parse_properties(read_small(path).decode("iso-8859-1"), str(path))
 
 
 def parse_properties(text: str, file: str) -> tuple[Property, ...]:

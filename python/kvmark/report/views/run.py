@@ -14,7 +14,8 @@ from kvmark.analysis.summary.run import PhaseSummary, SweepSummary
 from kvmark.analysis.verdict.rules import Level
 from kvmark.foreign_text import printable
 from kvmark.records import FigureRecord, ImportedRecord
-from kvmark.records.model import TIMES, VALUE
+from kvmark.records.files import LOST_WRITES
+from kvmark.records.model import TIMES, VALUE, LostWritesRecord
 from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.page import Fact
@@ -86,7 +87,8 @@ def run_grids(run: RunAnswer) -> tuple[Grid, ...]:
     if len(phases) == 1:
         titles = ["Operations"]
     grids = tuple(map(operations_grid, phases, titles))
-    return (*grids, around_faults_grid(run.around_faults)) if run.around_faults else grids
+    around = (around_faults_grid(run.around_faults),) if run.around_faults else ()
+    return (*grids, *around, *lost_writes_grids(run))
 
 
 def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
@@ -124,12 +126,45 @@ def lead_sentences(run: RunAnswer) -> tuple[str, ...]:
     if sweep is not None and sweep.records:
         number = f"{units.whole(sweep.lost)} of" if sweep.lost else "None of"
         records = f"{units.whole(sweep.records)} records that were read back"
-        leads.append(f"{number} {records} had lost an acknowledged write.")
+        when = _when_lost(sweep.lost_writes, run.summary.faults)
+        leads.append(f"{number} {records} had lost an acknowledged write{when}.")
     for effect in run.summary.faults:
         if effect.without_service_ns:
             outage = units.with_unit(effect.without_service_ns)
             leads.append(f"No service for {outage} after '{effect.text}'.")
     return tuple(leads)
+
+
+def _when_lost(lost: LostWritesRecord | None, faults: Sequence[FaultEffect]) -> str:
+    """When the lost writes were acknowledged, and when the faults began."""
+    if lost is None:
+        return ""
+    ends = (_instant(lost.acknowledged_from_ns), _instant(lost.acknowledged_until_ns))
+    texts = [f", acknowledged between {ends[0]} s and {ends[1]} s of the run"]
+    texts += [f"'{fault.text}' began at {_instant(fault.begun_ns)} s" for fault in faults]
+    return "; ".join(texts)
+
+
+def _instant(ns: int) -> str:
+    """Seconds since the run's begin, to the millisecond."""
+    return f"{ns / _NS_PER_S:,.3f}"
+
+
+def lost_writes_grids(run: RunAnswer) -> tuple[Grid, ...]:
+    """The first lost writes, if any."""
+    sweep = run.summary.sweep
+    if sweep is None or sweep.lost_writes is None:
+        return ()
+    table = Table("Lost writes", sweep.lost_writes.first)
+    table.key("key", lambda write: write.key)
+    table.word("found", lambda write: write.found)
+    table.word("field", lambda write: units.whole(write.field))
+    table.word("phase", lambda write: write.phase)
+    table.number("written, s", lambda write: _instant(write.written_at_ns))
+    table.number("acknowledged, s", lambda write: _instant(write.acknowledged_at_ns))
+    shown, lost = units.whole(len(sweep.lost_writes.first)), units.whole(sweep.lost)
+    note = f"The first {shown} of {lost}, in seconds since the run's begin."
+    return (table.grid((f"{note} All: {run.summary.id}/{LOST_WRITES}.",)),)
 
 
 def _phase_sentence(phase: PhaseSummary) -> str:

@@ -25,7 +25,7 @@ from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Caveat, Fact
 from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
 from kvmark.report.model.units import listed
-from kvmark.report.views.run import fact_lines, lead_sentences, run_facts
+from kvmark.report.views.run import fact_lines, lead_sentences, lost_writes_grids, run_facts
 from kvmark.report.views.runs_list import TONES, verdict_cell
 from kvmark.report.views.sequence import add_times, operations_table, repetitions, time_ns
 from kvmark.report.views.verdicts import run_caveats, sequence_caveats
@@ -56,6 +56,7 @@ def run_screen(run: RunAnswer, width: int) -> Text:
         [Text("\n").join(sentence_lines(one, width, "bold")) for one in lead_sentences(run)],
         fact_lines(facts, width),
         *(times_grid(phase) for phase in run.summary.phases),
+        *lost_writes_grids(run),
         reason_lines(run_caveats([run]), width, f"kvmark show {run.summary.id} --notes"),
     )
 
