@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -27,10 +28,14 @@ STORES: Final = """\
 
 Options follow a system's URL: `redis://host:6379?protocol=3&connections=4`. Write special
 characters as in any URL (`%40` is @). An unknown option or a wrong value is an error that lists
-what is known.
-
-This page is generated from the drivers."""
+what is known. [Servers](#servers) share some options."""
 HEADINGS: Final = "| option | values | default | effect |\n|---|---|---|---|"
+SHARED: Final = """
+## Servers
+
+| option | values | default | stores | effect |
+|---|---|---|---|---|"""
+ARTICLE: Final = re.compile(r"^(an?|the|one of) (whole number from )?(path of a )?")
 TITLES: Final = {
     "rocksdb": "RocksDB",
     "redis": "Redis",
@@ -43,9 +48,7 @@ WORKLOADS: Final = """\
 A workload file is YAML. `kvmark workloads redis/kv > mine.yaml` prints a ready one to start from,
 and `kvmark run ./mine.yaml` runs it; [custom commands](../guide/own-commands.md) explains
 statements. An unknown key is an error. Counts are numbers or text such as `10k`, sizes such as
-`1KiB`, durations such as `5ms`.
-
-This page is generated from the models that read the files."""
+`1KiB`, durations such as `5ms`."""
 SECTIONS: Final[dict[str, type[Strict]]] = {
     "Workload": workload.WorkloadSpec,
     "`dataset`": workload.DatasetSpec,
@@ -166,18 +169,47 @@ def workloads() -> Iterator[str]:
         yield from variants(union, tag)
 
 
+class StoreOption(NamedTuple):
+    """An option of a store's URL, as its driver describes it."""
+
+    name: str
+    accepts: str
+    default: str | None
+    meaning: str
+
+    def row(self, before: str = "", stores: str = "") -> str:
+        """Its row, after an option that accepts `before`."""
+        again = self.accepts == before and before.startswith("one of ")
+        accepts = "the same" if again else ARTICLE.sub("", self.accepts)
+        default = f"`{self.default}`" if self.default else ""
+        return f"| `{self.name}` | {accepts} | {default} | {stores}{self.meaning} |"
+
+
 def stores() -> Iterator[str]:
     """The lines of stores.md: the options of every driver's URL, from its own table."""
-    options = json.loads(_engine.driver_options())
+    options = {
+        driver: [StoreOption(**one) for one in found]
+        for driver, found in json.loads(_engine.driver_options()).items()
+    }
+    users: dict[StoreOption, list[str]] = {}
+    for driver, title in TITLES.items():
+        for one in options[driver]:
+            users.setdefault(one, []).append(title.partition(" ")[0])
     yield STORES
-    for name, title in TITLES.items():
+    for driver, title in TITLES.items():
         examples = ", ".join(
-            f"`{one.example}`" for one in schemes().values() if one.driver.name == name
+            f"`{one.example}`" for one in schemes().values() if one.driver.name == driver
         )
         yield f"\n## {title}\n\n{examples}\n\n{HEADINGS}"
-        for one in options[name]:
-            default = "" if one["default"] in {None, ""} else f"`{one['default']}`"
-            yield f"| `{one['name']}` | {one['accepts']} | {default} | {one['meaning']} |"
+        before = ""
+        for one in options[driver]:
+            if len(users[one]) == 1:
+                yield one.row(before)
+            before = one.accepts
+    yield SHARED
+    yield from (
+        one.row(stores=f"{', '.join(names)} | ") for one, names in users.items() if len(names) > 1
+    )
 
 
 if __name__ == "__main__":

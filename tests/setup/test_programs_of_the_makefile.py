@@ -1,9 +1,11 @@
 """Programs of the Makefile: fresh machine, commands of documents, skipped tests, fuzzing, site."""
 
 import os
+import re
 from pathlib import Path
 
 import all_tests
+import command_pages
 import document_commands
 import fresh
 import fuzz
@@ -200,8 +202,18 @@ def test_a_page_that_fetches_from_another_host_is_found() -> None:
 def test_a_picture_without_a_text_is_found() -> None:
     pictures = '<img src="a.svg" alt="Throughput"> <img alt=Rate src="b.svg">'
     assert website.textless(pictures) == []
-    empty = '<img alt="" src="c.svg">'
-    assert website.textless(f'{pictures} <img src="d.svg"> {empty}') == [
-        '<img src="d.svg">',
-        empty,
-    ]
+    textless = ['<img src="d.svg">', '<img alt="" src="c.svg">']
+    assert website.textless(f"{pictures} {' '.join(textless)}") == textless
+
+
+def test_each_option_is_described_on_the_page_of_its_command_or_on_one_that_it_links() -> None:
+    pages = command_pages.pages()
+    everything = command_pages.read_all()
+    for words, command in everything.commands.items():
+        own = f"{words.split()[0]}.md"
+        found = [pages[name] for name in (own, *re.findall(r"\((\w+\.md)\)", pages[own]))]
+        lines = [option.line() for option in command.all_options()]
+        assert [line for line in lines if not any(line in page for page in found)] == []
+    texts = "\n".join(pages.values())
+    assert [one.line() for one in everything.shared if texts.count(one.line()) != 1] == []
+    assert {f"{name}.md" for name in command_pages.GUIDES} < set(pages)

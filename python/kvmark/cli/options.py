@@ -222,11 +222,11 @@ Quiet = Annotated[bool, flag("Only errors on standard error.", "--quiet", "-q")]
 Force = Annotated[bool, flag("Replace an existing file.", "--force")]
 Runs = Annotated[
     Path | None,
-    quantity(_runs, "FOLDER", "Folder for runs (default: $KVMARK_RUNS, or runs).", "--runs"),
+    quantity(_runs, "FOLDER", "Folder of runs (default: $KVMARK_RUNS, or runs).", "--runs"),
 ]
 KeptRuns = Annotated[
     Path | None,
-    quantity(_folder, "FOLDER", "Folder with runs (default: $KVMARK_RUNS, or runs).", "--runs"),
+    quantity(_folder, "FOLDER", "Folder of runs (default: $KVMARK_RUNS, or runs).", "--runs"),
 ]
 RunReport = Annotated[
     Path | None, quantity(report_path, "FILE", "Report to write, .html or .md.", "--report")
