@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import typer
 
-from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, GROUPS, CompleteGroup, options_by_heading
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "commands"
@@ -28,6 +27,7 @@ Each command's page lists which of these options the command accepts.
 """
 SHARED_FROM: Final = 6
 """An option of as many commands is described on the page of shared options."""
+EVERYTHING: Final = CompleteGroup()
 GUIDES: Final = {
     "run": "method/how-it-measures.md",
     "replay": "guide/traces.md",
@@ -81,9 +81,9 @@ class Command:
             yield from found
 
 
-def read(root: Any, words: str) -> Command:
+def read(words: str) -> Command:
     """A command as the program defines it."""
-    command = root
+    command: Any = EVERYTHING
     for word in words.split():
         command = command.commands[word]
     context = typer.Context(command, info_name=f"kvmark {words}")
@@ -160,10 +160,7 @@ class Pages:
 
 def read_all() -> Pages:
     """All commands. An option is shared if many have it with the same text."""
-    app = program()
-    app.info.cls = CompleteGroup
-    root = typer.main.get_command(app)
-    commands = {words: read(root, words) for words in COMMANDS}
+    commands = {words: read(words) for words in COMMANDS}
     uses = Counter(option for one in commands.values() for option in one.all_options())
     return Pages(commands, [one for one, count in uses.items() if count >= SHARED_FROM])
 
