@@ -120,8 +120,10 @@ class Pages:
         """The lines on one command."""
         command = self.commands[words]
         run = set() if words == "run" else set(self.commands["run"].all_options())
-        yield f"{title} kvmark {words}\n\n{command.text}\n\n    {command.usage}\n"
-        yield from (one.line() for one in command.arguments)
+        yield f"{title} kvmark {words}\n\n{command.text}\n\n    {command.usage}"
+        if command.arguments:
+            yield ""
+            yield from (one.line() for one in command.arguments)
         elsewhere = run | set(self.shared)
         parts = {
             heading: own
@@ -131,6 +133,8 @@ class Pages:
         for heading, own in parts.items():
             if len(parts) > 1:
                 yield f"\n#{title} {heading}\n"
+            elif not command.arguments:
+                yield ""
             yield from (one.line() for one in own)
         for link, others in (
             ("Options of [kvmark run](run.md)", run - set(self.shared)),

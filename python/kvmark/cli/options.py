@@ -257,7 +257,9 @@ class ExperimentOptions:
 
     tags: Annotated[tuple[str, ...], _TAG] = ()
     commit: str | None = option("ID", "Commit of the measured code.")
-    resume: bool = flag("Resume the newest one: measure missing and INVALID runs.", "--resume")
+    resume: bool = flag(
+        "Continue the newest such command: measure missing and INVALID runs.", "--resume"
+    )
     prometheus: int | None = option(
         "PORT", "Port of 127.0.0.1 for live metrics; 0: any free port.", min=0, max=65535
     )
