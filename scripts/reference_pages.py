@@ -8,12 +8,13 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -27,10 +28,8 @@ STORES: Final = """\
 
 Options follow a system's URL: `redis://host:6379?protocol=3&connections=4`. Write special
 characters as in any URL (`%40` is @). An unknown option or a wrong value is an error that lists
-what is known.
-
-This page is generated from the drivers."""
-HEADINGS: Final = "| option | values | default | effect |\n|---|---|---|---|"
+what is known. The value after `=` is the default. [Servers](#servers) share some options."""
+ARTICLE: Final = re.compile(r"^(an?|the|one of) (whole number from )?(path of a )?")
 TITLES: Final = {
     "rocksdb": "RocksDB",
     "redis": "Redis",
@@ -43,9 +42,7 @@ WORKLOADS: Final = """\
 A workload file is YAML. `kvmark workloads redis/kv > mine.yaml` prints a ready one to start from,
 and `kvmark run ./mine.yaml` runs it; [custom commands](../guide/own-commands.md) explains
 statements. An unknown key is an error. Counts are numbers or text such as `10k`, sizes such as
-`1KiB`, durations such as `5ms`.
-
-This page is generated from the models that read the files."""
+`1KiB`, durations such as `5ms`. The value after a key is the default."""
 SECTIONS: Final[dict[str, type[Strict]]] = {
     "Workload": workload.WorkloadSpec,
     "`dataset`": workload.DatasetSpec,
@@ -68,7 +65,7 @@ QUANTITIES: Final[dict[int, str]] = {
     for kind, name in ((Count, "count"), (Duration, "duration"), (Size, "size"))
 }
 """The names of quantities, by the function that reads them."""
-PLAIN: Final = {str: "text", int: "number", float: "number", bool: "`true`, `false`"}
+PLAIN: Final = {str: "text", int: "number", float: "number"}
 
 
 def meanings(model: type[Strict]) -> dict[str, str]:
@@ -89,7 +86,7 @@ def meanings(model: type[Strict]) -> dict[str, str]:
 
 
 def values(kind: Any, *metadata: Any) -> str:
-    """What a key accepts; empty for a mapping or list."""
+    """What a key accepts; empty for a mapping, a list, or true and false."""
     quantity = next((QUANTITIES[id(one)] for one in metadata if id(one) in QUANTITIES), None)
     if quantity is not None:
         return quantity
@@ -124,16 +121,26 @@ def default(field: FieldInfo) -> str:
             return f"`{other}`"
 
 
-def rows(model: type[Strict]) -> Iterator[str]:
-    """A row for each key."""
+def item(name: str, details: str, meaning: str) -> str:
+    """An item of a list."""
+    return f"- `{name}`{f' ({details})' if details else ''}: {meaning}"
+
+
+def keys(model: type[Strict]) -> Iterator[str]:
+    """An item for each key."""
     said = meanings(model)
     for name, field in model.model_fields.items():
         accepts = values(field.annotation, *field.metadata)
-        yield f"| `{field.alias or name}` | {accepts} | {default(field)} | {said[name]} |"
+        value = default(field).strip("`")
+        details = accepts
+        if value == "required":
+            details = f"{accepts}, {value}".removeprefix(", ")
+            value = ""
+        yield item(f"{field.alias or name}: {value}".removesuffix(": "), details, said[name])
 
 
 def variants(union: Any, tag: str) -> Iterator[str]:
-    """A row for each variant of a law or generator."""
+    """An item for each variant of a law or generator."""
     members: list[type[Strict]] = []
 
     def collect(kind: Any) -> None:
@@ -145,39 +152,66 @@ def variants(union: Any, tag: str) -> Iterator[str]:
     collect(union)
     for model in members:
         names = ", ".join(f"`{word}`" for word in get_args(model.model_fields[tag].annotation))
-        keys = []
+        settings = []
         for name, field in model.model_fields.items():
             if name not in {tag, "each"}:
-                value = default(field)
-                known = f" ({value})" if value not in {"", "required"} else ""
-                keys.append(f"`{field.alias or name}`{known}")
+                value = default(field).strip("`").replace("required", "")
+                settings.append(f"`{field.alias or name}: {value}`".replace(": `", "`"))
         purpose = " ".join((inspect.getdoc(model) or "").split("\n\n")[0].split())
-        yield f"| {names} | {', '.join(keys)} | {purpose} |"
+        yield f"- {names}{': ' if settings else ''}{', '.join(settings)}. {purpose}"
 
 
 def workloads() -> Iterator[str]:
     """The lines of workloads.md, from the models that read workload files."""
     yield WORKLOADS
     for title, model in SECTIONS.items():
-        yield f"\n## {title}\n\n| key | values | default | meaning |\n|---|---|---|---|"
-        yield from rows(model)
+        yield f"\n## {title}\n"
+        yield from keys(model)
     for title, (union, tag) in VARIANTS.items():
-        yield f"\n## {title}\n\n| `{tag}` | keys (default) | meaning |\n|---|---|---|"
+        yield f"\n## {title}\n\nEach `{tag}` with its keys:\n"
         yield from variants(union, tag)
+
+
+class StoreOption(NamedTuple):
+    """An option of a store's URL, as its driver describes it."""
+
+    name: str
+    accepts: str
+    default: str | None
+    meaning: str
+
+    def item(self, before: str = "", stores: str = "") -> str:
+        """Its item in a list, after an option that accepts `before`."""
+        again = self.accepts == before and before.startswith("one of ")
+        accepts = "the same" if again else ARTICLE.sub("", self.accepts)
+        name = f"{self.name}={self.default or ''}"
+        known = [accepts] if accepts != "true or false" else []
+        return item(name, "; ".join([*known, *([stores] if stores else [])]), self.meaning)
 
 
 def stores() -> Iterator[str]:
     """The lines of stores.md: the options of every driver's URL, from its own table."""
-    options = json.loads(_engine.driver_options())
+    options = {
+        driver: [StoreOption(**one) for one in found]
+        for driver, found in json.loads(_engine.driver_options()).items()
+    }
+    users: dict[StoreOption, list[str]] = {}
+    for driver, title in TITLES.items():
+        for one in options[driver]:
+            users.setdefault(one, []).append(title.partition(" ")[0])
     yield STORES
-    for name, title in TITLES.items():
+    for driver, title in TITLES.items():
         examples = ", ".join(
-            f"`{one.example}`" for one in schemes().values() if one.driver.name == name
+            f"`{one.example}`" for one in schemes().values() if one.driver.name == driver
         )
-        yield f"\n## {title}\n\n{examples}\n\n{HEADINGS}"
-        for one in options[name]:
-            default = "" if one["default"] in {None, ""} else f"`{one['default']}`"
-            yield f"| `{one['name']}` | {one['accepts']} | {default} | {one['meaning']} |"
+        yield f"\n## {title}\n\n{examples}\n"
+        before = ""
+        for one in options[driver]:
+            if len(users[one]) == 1:
+                yield one.item(before)
+            before = one.accepts
+    yield "\n## Servers\n"
+    yield from (one.item(stores=", ".join(names)) for one, names in users.items() if len(names) > 1)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python3 scripts/references.py [--check]
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,11 +19,11 @@ COMMANDS = {
     "docs/reference/kvmark.schema.json": [str(BIN / "python"), "-m", "kvmark.cli.documents"],
     "docs/reference/stores.md": [str(BIN / "python"), "scripts/reference_pages.py", "stores"],
     "docs/reference/workloads.md": [str(BIN / "python"), "scripts/reference_pages.py", "workloads"],
-    "docs/reference/commands.md": [
-        str(BIN / "typer"), "kvmark.cli.reference", "utils", "docs", "--name", "kvmark",
-    ],
-}  # fmt: skip
+}
 """The command that prints each file."""
+PAGES = ROOT / "docs" / "reference" / "commands"
+PRINT_PAGES = [str(BIN / "python"), "scripts/command_pages.py"]
+"""The folder with a page for each command, and the command that prints them."""
 
 
 def generated(command: list[str]) -> str:
@@ -38,14 +39,20 @@ def generated(command: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     """Writes or checks them all and returns the exit code."""
     texts = {ROOT / name: generated(command) for name, command in COMMANDS.items()}
+    pages = json.loads(generated(PRINT_PAGES))
+    texts |= {PAGES / name: f"{text}\n" for name, text in pages.items()}
     stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    stale += sorted(set(PAGES.glob("*.md")) - set(texts))
     if stale and arguments == ["--check"]:
         print(*stale, "no longer follow the source: run `make docs`.", file=sys.stderr)
         return 1
     for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(texts[path])
-        print("written:", path.relative_to(ROOT))
+        if path in texts:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(texts[path])
+        else:
+            path.unlink()
+        print("written:" if path in texts else "removed:", path.relative_to(ROOT))
     return 0
 
 

@@ -26,3 +26,12 @@ def test_the_search_finds_a_section_in_a_page_that_is_a_file(browser: Chromium) 
     page.wait_for(f"{FOUND} !== null")
     assert not page.console
     assert all(request.startswith(("file:", "data:")) for request in page.requests)
+
+
+def test_pages_fit_a_phone_and_no_name_in_a_table_is_broken(browser: Chromium) -> None:
+    website.build()
+    names = "[...document.querySelectorAll('td:first-child code')]"
+    for name in ("index", "method/verdict", "reference/commands/run", "results/hcassandra"):
+        page = browser.open((website.SITE / f"{name}.html").as_uri(), width=390)
+        assert page.see("document.documentElement.scrollWidth") == 390, name
+        assert page.see(f"{names}.every(name => name.getClientRects().length === 1)"), name

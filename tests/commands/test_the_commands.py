@@ -12,12 +12,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-import typer
 
 from known_documents import PUBLISHED, checked
 from kvmark.cli import main, output
 from kvmark.cli.documents import documents, json_schema
-from kvmark.cli.program import program
 from kvmark.cli.registry import (
     COMMANDS,
     OPTION_HEADINGS,
@@ -38,12 +36,6 @@ SILENT = {
 """Commands without messages on standard error."""
 
 
-def all_commands() -> dict[str, Any]:
-    app = program()
-    app.info.cls = CompleteGroup
-    return dict(walked(typer.main.get_command(app), ""))
-
-
 def walked(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     under = getattr(command, "commands", None)
     if under is None:
@@ -52,7 +44,7 @@ def walked(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from walked(one, f"{path} {name}")
 
 
-EVERY = all_commands()
+EVERY = dict(walked(CompleteGroup(), ""))
 
 
 def words_of(command: str) -> set[str]:
@@ -181,8 +173,7 @@ def test_interrupted_output_names_the_stored_run(
 
 def options_of(name: str) -> list[Any]:
     """The options of a command."""
-    params = CompleteGroup().commands[name].params
-    return [one for one in params if one.param_type_name == "option"]
+    return [one for one in EVERY[name].params if one.param_type_name == "option"]
 
 
 @pytest.mark.parametrize("name", ["run", "ycsb", "study", "up", "compare"])

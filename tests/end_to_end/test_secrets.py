@@ -11,12 +11,10 @@ from typing import Any
 
 import psutil
 import pytest
-import typer
 from command_line import PROGRAM, Kvmark, Result, run_folders, split
 from real_servers import redis_up
 
 from kvmark.cli import main
-from kvmark.cli.program import program
 from kvmark.cli.registry import COMMANDS, CompleteGroup
 from kvmark.frontends.yugabyte_apps.flags import FLAGS
 from kvmark.secret import Secret
@@ -264,9 +262,7 @@ def options(command: str) -> list[str]:
     if command == "app":
         flags = (one.name for one in FLAGS.values() if one.takes != "nothing")
         return [f"--{name}" for name in flags if name not in NAMED_FOLDERS]
-    app = program()
-    app.info.cls = CompleteGroup
-    group: Any = typer.main.get_command(app)
+    group: Any = CompleteGroup()
     for word in command.split():
         group = group.commands[word]
     taking = (one for one in group.params if one.param_type_name == "option" and not one.is_flag)

@@ -1,9 +1,11 @@
 """Programs of the Makefile: fresh machine, commands of documents, skipped tests, fuzzing, site."""
 
 import os
+import re
 from pathlib import Path
 
 import all_tests
+import command_pages
 import document_commands
 import fresh
 import fuzz
@@ -70,24 +72,24 @@ Not marked:
 """
 
 
-@pytest.fixture
-def document(tmp_path: Path) -> Path:
-    return tmp_path / "page.md"
-
-
 def test_marked_blocks_run_in_one_folder_and_may_answer_no(
-    document: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    document = tmp_path / "page.md"
     document.write_text(TEXT)
     assert document_commands.main([str(document)]) == 0
     assert capfd.readouterr().out.split() == [f"{document}:5", "one", f"{document}:16", "one"]
 
 
-def test_the_commands_of_the_readme_run() -> None:
-    assert document_commands.main([str(document_commands.BIN.parents[1] / "README.md")]) == 0
+def test_the_marked_commands_of_documents_run() -> None:
+    documents = (ROOT / "README.md", *ROOT.glob("docs/*/*.md"))
+    runnable = [str(path) for path in documents if [*document_commands.blocks(path.read_text())]]
+    assert runnable[0].endswith("README.md")
+    assert document_commands.main(runnable) == 0
 
 
-def test_an_error_fails_with_its_line(document: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_error_fails_with_its_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "page.md"
     document.write_text(
         TEXT.replace("    cat file\n", "    cat file\n    (exit 2)\n    echo two\n")
     )
@@ -192,16 +194,24 @@ def test_a_page_that_the_navigation_does_not_name_is_found() -> None:
 
 def test_a_page_that_fetches_from_another_host_is_found() -> None:
     links = '<a href="https://example.org">a</a> <img src="b.svg"> <script>"//c"</script>'
-    assert website.fetched(links) == []
     fetching = '<link rel=x href="https://a/b.css"> <script async src=//c/d.js></script>'
     assert website.fetched(links + fetching) == ["https://a/b.css", "//c/d.js"]
 
 
 def test_a_picture_without_a_text_is_found() -> None:
     pictures = '<img src="a.svg" alt="Throughput"> <img alt=Rate src="b.svg">'
-    assert website.textless(pictures) == []
-    empty = '<img alt="" src="c.svg">'
-    assert website.textless(f'{pictures} <img src="d.svg"> {empty}') == [
-        '<img src="d.svg">',
-        empty,
-    ]
+    textless = ['<img src="d.svg">', '<img alt="" src="c.svg">']
+    assert website.textless(f"{pictures} {' '.join(textless)}") == textless
+
+
+def test_each_option_is_described_on_the_page_of_its_command_or_on_one_that_it_links() -> None:
+    pages = command_pages.pages()
+    everything = command_pages.read_all()
+    for words, command in everything.commands.items():
+        own = f"{words.split()[0]}.md"
+        found = [pages[name] for name in (own, *re.findall(r"\((\w+\.md)\)", pages[own]))]
+        lines = [option.line() for option in command.all_options()]
+        assert [line for line in lines if not any(line in page for page in found)] == []
+    texts = "\n".join(pages.values())
+    assert [one.line() for one in everything.shared if texts.count(one.line()) != 1] == []
+    assert {f"{name}.md" for name in command_pages.GUIDES} < set(pages)

@@ -222,11 +222,11 @@ Quiet = Annotated[bool, flag("Only errors on standard error.", "--quiet", "-q")]
 Force = Annotated[bool, flag("Replace an existing file.", "--force")]
 Runs = Annotated[
     Path | None,
-    quantity(_runs, "FOLDER", "Folder for runs (default: $KVMARK_RUNS, or runs).", "--runs"),
+    quantity(_runs, "FOLDER", "Folder of runs (default: $KVMARK_RUNS, or runs).", "--runs"),
 ]
 KeptRuns = Annotated[
     Path | None,
-    quantity(_folder, "FOLDER", "Folder with runs (default: $KVMARK_RUNS, or runs).", "--runs"),
+    quantity(_folder, "FOLDER", "Folder of runs (default: $KVMARK_RUNS, or runs).", "--runs"),
 ]
 RunReport = Annotated[
     Path | None, quantity(report_path, "FILE", "Report to write, .html or .md.", "--report")
@@ -257,7 +257,9 @@ class ExperimentOptions:
 
     tags: Annotated[tuple[str, ...], _TAG] = ()
     commit: str | None = option("ID", "Commit of the measured code.")
-    resume: bool = flag("Resume the newest one: measure missing and INVALID runs.", "--resume")
+    resume: bool = flag(
+        "Continue the newest such command: measure missing and INVALID runs.", "--resume"
+    )
     prometheus: int | None = option(
         "PORT", "Port of 127.0.0.1 for live metrics; 0: any free port.", min=0, max=65535
     )
