@@ -1,7 +1,7 @@
 //! Embedded LMDB: a copy-on-write B-tree in a memory map.
 //!
-//! A write is a transaction of its own. LMDB writes at once to the operating system, so acknowledged
-//! writes survive a kill of the process at every level.
+//! A write is a transaction of its own. LMDB writes at once to the operating system, so
+//! acknowledged writes survive a kill of the process at every level.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -91,7 +91,7 @@ impl ByteStore for Store {
             let version = heed::lmdb_version();
             (version.major, version.minor, version.patch)
         };
-        kvmark_embedded::description(Self::SYSTEM, format!("{major}.{minor}.{patch}"), given)
+        kvmark_embedded::description(Self::SYSTEM, &format!("{major}.{minor}.{patch}"), given)
     }
 
     fn statistics(&self) -> BTreeMap<String, f64> {
@@ -160,7 +160,7 @@ fn open(path: &Path, map_bytes: usize, flags: EnvFlags) -> heed::Result<Env<With
     options.map_size(map_bytes).max_dbs(TABLES_MAX).max_readers(READERS_MAX);
     // SAFETY: The flags change when bytes reach the disk and whether they may be written, not the
     // locks of readers and writers. The file isn't changed by others while it is mapped: the
-    // adapter holds the folder's lock, and heed refuses a second environment in this process.
+    // folder's lock is held, and heed refuses a second environment in this process.
     unsafe { options.flags(flags).open(path) }
 }
 

@@ -1,7 +1,7 @@
 //! Embedded SQLite, in WAL mode.
 //!
-//! A table of the dataset is a table of keys and values. Each client has its own connection; writers
-//! wait for each other at a mutex of ours, since SQLite would sleep and try again.
+//! A table of the dataset is a table of keys and values. Each client has its own connection;
+//! writers wait for each other at a mutex of ours, since SQLite would sleep and try again.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,7 +135,7 @@ impl ByteStore for Store {
     }
 
     fn describe(&self, given: &Given) -> Description {
-        kvmark_embedded::description(Self::SYSTEM, rusqlite::version().to_owned(), given)
+        kvmark_embedded::description(Self::SYSTEM, rusqlite::version(), given)
     }
 
     /// Writes the log back into the database.

@@ -206,18 +206,11 @@ pub static OPTIONS: [OptionDoc; 3] = [
 
 /// The description of an engine that reports no configuration: with all options in effect.
 #[must_use]
-pub fn description(system: &str, version: String, given: &Given) -> Description {
+pub fn description(system: &str, version: &str, given: &Given) -> Description {
     let configuration = given.all().filter(|(name, _)| !["path", "create"].contains(name));
     let configuration = configuration.map(|(name, text)| (name.to_owned(), text.to_owned()));
-    Description { system: system.to_owned(), version, configuration: configuration.collect() }
-}
-
-/// The version of a crate that this build was locked to, for engines that don't report their own.
-#[must_use]
-pub fn locked_version(name: &str) -> String {
-    let entry = format!("name = \"{name}\"\nversion = \"");
-    let found = LOCK.split_once(&entry).and_then(|(_, rest)| rest.split_once('"'));
-    found.map_or("unknown", |(version, _)| version).to_owned()
+    let (system, version) = (system.to_owned(), version.to_owned());
+    Description { system, version, configuration: configuration.collect() }
 }
 
 /// An open database. It is closed, and its lock released, when the driver and all its sessions are
@@ -238,9 +231,7 @@ pub(crate) struct Shared<S> {
     _lock: Option<File>,
 }
 
-static LOCK: &str = include_str!("../../../Cargo.lock");
-
-/// Writes that waited in the adapter, not in the engine, for another write of the same record, or
+/// Writes that waited here, not in the engine, for another write of the same record, or
 /// seldom of one that shares its lock.
 const LOCK_WAITS: &str = "record_lock_waits";
 /// Bytes of the files in the database's folder.

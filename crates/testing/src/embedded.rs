@@ -246,8 +246,8 @@ pub fn a_database_is_created_only_when_asked_to<S: ByteStore>(open: Open<S>) {
     let sentence = refusal(open, &folder.path().join("no/db"), json!({"create": true}));
     assert!(sentence.to_string().ends_with("doesn't exist: make it"), "{sentence}");
     // An interrupted creation, or kvmark's mark alone.
-    fs::create_dir(&path).expect("a folder");
-    fs::write(path.join(".kvmark"), "{}").expect("a mark");
+    fs::create_dir(&path).expect("a folder is made");
+    fs::write(path.join(".kvmark"), "{}").expect("a mark is written");
     opened(open, &path, json!({"create": true}));
     assert!(path.join(".kvmark").exists());
     opened(open, &path, json!({"create": true}));
@@ -261,10 +261,10 @@ pub fn unknown_options_and_other_folders_are_refused<S: ByteStore>(open: Open<S>
         assert!(matches!(refusal(open, &path, wrong), OpenError::Option(_)));
     }
     assert!(!path.exists());
-    fs::write(&path, "text").expect("a file");
+    fs::write(&path, "text").expect("a file is written");
     let sentence = refusal(open, &path, json!({"create": true})).to_string();
     assert!(sentence.ends_with("is a file, not a folder"), "{sentence}");
-    fs::write(folder.path().join("notes.txt"), "precious").expect("a file");
+    fs::write(folder.path().join("notes.txt"), "precious").expect("a file is written");
     let sentence = refusal(open, folder.path(), json!({"create": true})).to_string();
     assert!(sentence.contains("holds other files and no"), "{sentence}");
 }
@@ -279,7 +279,7 @@ pub fn a_missing_table_is_named<S: ByteStore>(open: Open<S>) {
     for create in [true, false] {
         let options = [("path", json!(path)), ("create", json!(create))];
         let options = options.map(|(name, value)| (name.to_owned(), value)).into();
-        let sentence = open(&options, &other).err().expect("no such table").to_string();
+        let sentence = open(&options, &other).err().expect("there is no such table").to_string();
         assert!(sentence.contains("has no table orders (its tables: usertable)"), "{sentence}");
     }
     for table in ["", "a\0b"] {
@@ -342,12 +342,13 @@ pub fn the_console_lists_all_keys<S: ByteStore>(open: Open<S>) {
     let _folder = fresh.folder;
     drop((fresh.driver, fresh.client));
     let options = [("path".to_owned(), json!(path))].into();
-    let mut console = Embedded::<S>::console(&options).expect("options").expect("a console");
+    let mut console =
+        Embedded::<S>::console(&options).expect("options are accepted").expect("it has a console");
     let mut ask = |words: &[&str]| {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         let answer = console.ask(&words).unwrap_or_else(|error| panic!("{error}"));
-        let texts = answer.as_array().expect("a list").iter();
-        texts.map(|text| text.as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+        let texts = answer.as_array().expect("the answer is a list").iter();
+        texts.map(|text| text.as_str().expect("a key is a text").to_owned()).collect::<Vec<_>>()
     };
     assert!(ask(&["TABLES"]).contains(&"usertable".to_owned()));
     let mut found = ask(&["KEYS", "usertable"]);
@@ -359,7 +360,8 @@ pub fn the_console_lists_all_keys<S: ByteStore>(open: Open<S>) {
         found.extend(more);
     }
     assert_eq!(found, expected);
-    let unknown = console.ask(&["KEYS".to_owned(), "such".to_owned()]).expect_err("no table");
+    let unknown =
+        console.ask(&["KEYS".to_owned(), "such".to_owned()]).expect_err("there is no such table");
     assert!(unknown.to_string().contains("no table such"), "{unknown}");
 }
 
@@ -472,7 +474,7 @@ impl Other {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("it starts");
+            .expect("the process starts");
         let lines = BufReader::new(process.stdout.take().expect("its output")).lines();
         Self { process, lines }
     }
@@ -486,11 +488,11 @@ impl Other {
 
     fn end(mut self) {
         drop(self.process.stdin.take());
-        assert!(self.process.wait().expect("it ends").success());
+        assert!(self.process.wait().expect("its end is waited for").success());
     }
 
     fn kill(mut self) {
-        self.process.kill().expect("it goes");
-        self.process.wait().expect("it ends");
+        self.process.kill().expect("it can be killed");
+        self.process.wait().expect("its end is waited for");
     }
 }
