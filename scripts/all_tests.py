@@ -42,6 +42,7 @@ PROGRAMS = {
     "needs redis-server": "redis-server",
     MANY_FILES: "redis-server",
     "needs memcached": "memcached",
+    "needs strace": "strace",
     "needs valgrind": "valgrind",
 }
 LEFT_OUT = ("needs valgrind", MANY_FILES, CASSANDRA)

@@ -91,6 +91,7 @@ def needs_of_tests() -> list[Need]:
         ("chromium (tests look at reports in it)", "chromium", ["chromium"]),
         ("Maven (it fetches Cassandra)", "maven", ["mvn"]),
         ("haproxy (it is measured as a proxy)", "haproxy", ["haproxy"]),
+        ("strace (it counts calls that wait for disks)", "strace", ["strace"]),
         ("valgrind (it counts the engine's instructions)", "valgrind", ["valgrind"]),
         ("openssl (it makes servers' certificates)", "openssl", ["openssl"]),
         ("ip or tc (testbeds have network links)", "iproute2", ["ip", "tc"]),

@@ -21,6 +21,17 @@ class Location(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The files in a database's folder: names of paths within it, with `#` for digits."""
+
+    complete: str
+    """The file that makes a folder a database."""
+    early: tuple[str, ...]
+    """Files without data that may exist before that one."""
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
     """The description of a driver: `kvmark_driver::About` without the schemes."""
 
@@ -31,6 +42,8 @@ class Driver:
     """The option that follows the hosts as a path."""
     port: int | None
     """The default port."""
+    files: Files | None
+    """None if the system isn't a folder."""
     counts_whole_server: bool
     """Whether its statistics cover the whole server and all its clients."""
     lacks: tuple[str, ...]
@@ -68,7 +81,8 @@ def schemes() -> Mapping[str, Scheme]:
     by_name = {}
     for about in json.loads(_engine.drivers()):
         own_schemes, place = about.pop("schemes"), Location(about.pop("place"))
-        driver = Driver(place=place, **about)
+        files = about.pop("files")
+        driver = Driver(place=place, files=None if files is None else Files(**files), **about)
         for scheme in own_schemes:
             implied = MappingProxyType(dict(scheme.pop("implied")))
             by_name[scheme["name"]] = Scheme(driver=driver, implied=implied, **scheme)
@@ -85,3 +99,8 @@ def is_embedded(driver: str) -> bool:
     """Whether a driver's system is a folder, opened by one process only."""
     known = drivers()
     return driver in known and known[driver].place is Location.FOLDER
+
+
+def files_of(driver: str) -> Files | None:
+    """The files of an embedded store's database; None for other drivers."""
+    return drivers()[driver].files if is_embedded(driver) else None

@@ -101,7 +101,9 @@ def test_systems_and_testbeds_are_offered(tab: Tab, tmp_path: Path) -> None:
     folder = tmp_path / "testbeds" / "redis-2"
     folder.mkdir(parents=True)
     (folder / "testbed.json").write_text("{}")
-    assert tab("run", "ycsb/a", "--system", "r") == ["redis://", "rediss://", "rocksdb:"]
+    assert tab("run", "ycsb/a", "--system", "r") == [
+        "redb:", "redis://", "rediss://", "rocksdb:",
+    ]
     assert tab("run", "ycsb/a", "--system", "up", ":", "re") == ["redis-2"]
     assert tab("down", "") == ["redis-2"]
 

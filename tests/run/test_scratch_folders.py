@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvmark.testbed.rocksdb import scratch_folder
+from kvmark.testbed.embedded import scratch_folder
 
 HOLD = """
 import sys
 from pathlib import Path
-from kvmark.testbed.rocksdb import scratch_folder
+from kvmark.testbed.embedded import scratch_folder
 with scratch_folder(Path(sys.argv[1])) as folder:
     (folder / "db").mkdir()
     print(folder, flush=True)

@@ -20,9 +20,10 @@ CRATES = {
     "driver": "plan",
     "wire": "plan",
     "driver-server": "driver wire",
-    "driver-*": "driver-server",
+    "embedded": "driver",
+    "driver-*": "driver-server embedded",
     "engine": "workload record driver trace",
-    "testing": "driver",
+    "testing": "embedded",
     "tap": "trace driver-server",
     "pyext": "engine driver-* tap",
 }
@@ -31,7 +32,7 @@ NAMES_DRIVERS = ("Cargo.toml", "Cargo.lock", "crates/pyext/Cargo.toml", REGISTRY
 # Python that is about one system: imitated tools, other tools' results, testbeds.
 ABOUT_ONE_SYSTEM = re.compile(
     r"python/kvmark/(frontends|imports|catalog|testbed/\w+)/"
-    r"|python/kvmark/testbed/(rocksdb|system)\.py"
+    r"|python/kvmark/testbed/(embedded|system)\.py"
 )
 FOR_TESTS = "crates/testing/"
 ENTRY = "crates/pyext/"

@@ -1,19 +1,18 @@
-//! The open database that a driver and its sessions share.
+//! RocksDB as a byte store: the dataset's table is a column family of its name.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use kvmark_driver::options::Given;
-use kvmark_driver::{Description, Layout, OpenError};
+use kvmark_driver::options::{Given, OptionDoc};
+use kvmark_driver::{About, Description, Files, OpenError, Place, Scheme};
+use kvmark_embedded::{Access, ByteHandle, ByteStore, Durability, Opening, StoreError};
 use rocksdb::{ColumnFamily, ColumnFamilyDescriptor, DB, Options, WaitForCompactOptions};
-use rocksdb::{DEFAULT_COLUMN_FAMILY_NAME, WriteOptions};
+use rocksdb::{DEFAULT_COLUMN_FAMILY_NAME, ReadOptions, WriteOptions};
 use self_cell::self_cell;
 
-use crate::codec::Names;
-use crate::effective::describe;
-use crate::failure::refusal;
-use crate::folder::{self, Standing};
-use crate::locks::Locks;
-use crate::options;
+use crate::failure::{failure, refusal};
+use crate::{effective, options, statistics};
 
 type Family<'db> = &'db ColumnFamily;
 
@@ -27,52 +26,24 @@ self_cell! {
 }
 
 /// A database with the table of the dataset.
-pub(crate) struct Database {
+pub struct Database {
     opened: Opened,
     /// The options it was opened with; RocksDB's counters hang on them.
     pub(crate) options: Options,
     /// Whether RocksDB counts.
     pub(crate) counts: bool,
-    pub(crate) names: Names,
-    /// Held while a record is written.
-    pub(crate) locks: Locks,
-    pub(crate) description: Description,
-    wal: bool,
-    sync: bool,
+    table: String,
+    durability: Durability,
+}
+
+/// A client's handle on the table.
+pub struct Handle {
+    database: Arc<Database>,
+    reads: ReadOptions,
+    writes: WriteOptions,
 }
 
 impl Database {
-    pub(crate) fn open(given: &Given, layout: &Layout) -> Result<Self, OpenError> {
-        let (path, table) = (options::path(given), layout.table.as_str());
-        if table.is_empty() || table.contains('\0') {
-            let text = format!("the table can't be named {table:?}: give a name of printable text");
-            return Err(OpenError::Option(text));
-        }
-        let standing = folder::prepare(&path, given.switch("create"))?;
-        let mut options = options::engine(given).map_err(|error| refusal(&path, &error))?;
-        let families = families(&path, standing, given.switch("create"), table)?;
-        options.create_if_missing(standing == Standing::Vacant);
-        options.create_missing_column_families(true);
-        let families = families.iter().map(|name| {
-            let options = if name == table { options.clone() } else { Options::default() };
-            ColumnFamilyDescriptor::new(name, options)
-        });
-        let db = DB::open_cf_descriptors(&options, &path, families)
-            .map_err(|error| refusal(&path, &error))?;
-        Ok(Self {
-            description: describe(given, &db, table),
-            names: Names(layout.field_names.clone()),
-            locks: Locks::new(),
-            counts: given.switch("statistics"),
-            wal: given.switch("wal"),
-            sync: given.switch("sync"),
-            options,
-            opened: Opened::new(db, |db| {
-                db.cf_handle(table).expect("the table was opened with the database")
-            }),
-        })
-    }
-
     /// RocksDB's own database.
     pub(crate) fn db(&self) -> &DB {
         self.opened.borrow_owner()
@@ -82,16 +53,83 @@ impl Database {
     pub(crate) fn family(&self) -> &ColumnFamily {
         self.opened.borrow_dependent()
     }
+}
 
-    pub(crate) fn write_options(&self) -> WriteOptions {
-        let mut options = WriteOptions::default();
-        options.disable_wal(!self.wal);
-        options.set_sync(self.sync);
-        options
+impl ByteStore for Database {
+    type Handle = Handle;
+
+    const ABOUT: About = About {
+        files: Some(Files {
+            complete: "CURRENT",
+            early: &[
+                "IDENTITY",
+                "LOCK",
+                "LOG",
+                "LOG.old.#",
+                "MANIFEST-#",
+                "MANIFEST-#.dbtmp",
+                "OPTIONS-#.dbtmp",
+                "#.dbtmp",
+            ],
+            others: &["OPTIONS-#", "#.sst", "#.log", "#.blob"],
+        }),
+        ycsb_bindings: &["rocksdb", "site.ycsb.db.rocksdb.RocksDBClient"],
+        ycsb_properties: &["rocksdb."],
+        ..About::new("rocksdb", Place::Folder, &[Scheme::new("rocksdb", "rocksdb:PATH")])
+    };
+    const SYSTEM: &'static str = "RocksDB";
+
+    fn options() -> Vec<&'static OptionDoc> {
+        options::options().iter().map(|option| &option.doc).collect()
+    }
+
+    fn effective(wanted: Durability) -> Durability {
+        wanted
+    }
+
+    fn open(opening: &Opening<'_>) -> Result<Self, OpenError> {
+        let Opening { path, table, given, durability, access } = *opening;
+        let refused = |error: rocksdb::Error| refusal(path, &error);
+        let mut options = options::engine(given).map_err(refused)?;
+        let families = families(opening)?;
+        options.create_if_missing(access == Access::Create);
+        options.create_missing_column_families(access != Access::Read);
+        let families = families.iter().map(|name| {
+            let options = if name == table { options.clone() } else { Options::default() };
+            ColumnFamilyDescriptor::new(name, options)
+        });
+        let db = match access {
+            Access::Read => DB::open_cf_descriptors_read_only(&options, path, families, false),
+            _ => DB::open_cf_descriptors(&options, path, families),
+        };
+        Ok(Self {
+            counts: given.switch("statistics"),
+            table: table.to_owned(),
+            durability,
+            options,
+            opened: Opened::new(db.map_err(refused)?, |db| {
+                db.cf_handle(table).expect("the table was opened with the database")
+            }),
+        })
+    }
+
+    fn tables(path: &Path) -> Result<Vec<String>, OpenError> {
+        DB::list_cf(&Options::default(), path).map_err(|error| refusal(path, &error))
+    }
+
+    fn handle(store: &Arc<Self>) -> Result<Handle, OpenError> {
+        let mut writes = WriteOptions::default();
+        writes.disable_wal(store.durability == Durability::None);
+        writes.set_sync(store.durability == Durability::Sync);
+        Ok(Handle { database: Arc::clone(store), reads: ReadOptions::default(), writes })
+    }
+
+    fn describe(&self, given: &Given) -> Description {
+        effective::describe(given, self.db(), &self.table)
     }
 
     /// Flushes the memtables and waits until no flush or compaction is left to do.
-    pub(crate) fn settle(&self) -> Result<(), OpenError> {
+    fn settle(&self) -> Result<(), OpenError> {
         let mut wait = WaitForCompactOptions::default();
         wait.set_flush(true);
         self.db().wait_for_compact(&wait).map_err(|error| {
@@ -99,34 +137,65 @@ impl Database {
             OpenError::System(format!("the RocksDB database at {path} doesn't settle ({error})"))
         })
     }
+
+    fn statistics(&self) -> BTreeMap<String, f64> {
+        statistics::read(self)
+    }
+}
+
+impl ByteHandle for Handle {
+    #[inline]
+    fn get<R>(
+        &mut self,
+        key: &[u8],
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, StoreError> {
+        let Self { database, reads, .. } = self;
+        let found = database.db().get_pinned_cf_opt(database.family(), key, reads);
+        Ok(found.map_err(|error| failure(&error))?.map(|value| take(&value)))
+    }
+
+    #[inline]
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let Self { database, writes, .. } = self;
+        let put = database.db().put_cf_opt(database.family(), key, value, writes);
+        put.map_err(|error| failure(&error))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        let Self { database, writes, .. } = self;
+        let deleted = database.db().delete_cf_opt(database.family(), key, writes);
+        deleted.map_err(|error| failure(&error))
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        mut each: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut rows = self.database.db().raw_iterator_cf(self.database.family());
+        rows.seek(from);
+        while let Some((key, value)) = rows.item() {
+            if !each(key, value) {
+                break;
+            }
+            rows.next();
+        }
+        rows.status().map_err(|error| failure(&error))
+    }
 }
 
 /// The column families to open: those that are there, and the table where it may be made.
-fn families(
-    path: &Path,
-    standing: Standing,
-    create: bool,
-    table: &str,
-) -> Result<Vec<String>, OpenError> {
-    let mut families = match standing {
-        Standing::Vacant => vec![DEFAULT_COLUMN_FAMILY_NAME.to_owned()],
-        Standing::Database => {
-            DB::list_cf(&Options::default(), path).map_err(|error| refusal(path, &error))?
-        }
+fn families(opening: &Opening<'_>) -> Result<Vec<String>, OpenError> {
+    let table = opening.table;
+    let mut families = match opening.access {
+        Access::Create => vec![DEFAULT_COLUMN_FAMILY_NAME.to_owned()],
+        _ => Database::tables(opening.path)?,
     };
-    if families.iter().any(|name| name == table) {
-        return Ok(families);
-    }
-    let others: Vec<_> =
-        families.iter().filter(|name| *name != DEFAULT_COLUMN_FAMILY_NAME).cloned().collect();
-    if create && others.is_empty() {
+    if !families.iter().any(|name| name == table) {
+        let others = families.iter().filter(|name| *name != DEFAULT_COLUMN_FAMILY_NAME);
+        opening.refuse_missing_table(Database::SYSTEM, &others.cloned().collect::<Vec<_>>())?;
         families.push(table.to_owned());
-        return Ok(families);
     }
-    let there = if others.is_empty() { "none".to_owned() } else { others.join(", ") };
-    Err(OpenError::System(format!(
-        "the RocksDB database at {} has no table {table} (its tables: {there}): \
-         name one of them or use another path",
-        path.display()
-    )))
+    Ok(families)
 }

@@ -11,9 +11,6 @@ use rocksdb::DB;
 
 use crate::options::{Scope, options};
 
-/// Options of a database's location, which aren't configuration.
-const NOT_CONFIGURATION: [&str; 2] = ["path", "create"];
-
 /// Origin of the RocksDB library: compiled in a few parts, by its crate, or given by the user.
 const BUILD: &str = match (option_env!("KVMARK_ROCKSDB_BUILD"), option_env!("ROCKSDB_LIB_DIR")) {
     (Some(build), _) => build,
@@ -27,8 +24,7 @@ pub(crate) fn describe(given: &Given, db: &DB, table: &str) -> Description {
     let file = newest_file(db.path()).and_then(|file| fs::read_to_string(file).ok());
     let file = parse(&file.unwrap_or_default());
     let value = |section: &str, name: &str| file.get(&(section.to_owned(), name.to_owned()));
-    let shaping = options().iter().filter(|option| !NOT_CONFIGURATION.contains(&option.doc.name));
-    let values = shaping.filter_map(|option| {
+    let values = options().iter().filter_map(|option| {
         let name = option.doc.name;
         let section = match option.scope {
             Scope::Driver => return Some((name.to_owned(), given.text(name)?.to_owned())),

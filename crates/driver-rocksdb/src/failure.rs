@@ -3,44 +3,13 @@
 use std::path::Path;
 
 use kvmark_driver::OpenError;
+use kvmark_embedded::StoreError;
 use kvmark_plan::Outcome;
 use rocksdb::ErrorKind;
 
-use crate::codec::CodecError;
-
-/// Why an operation failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
-    /// RocksDB answered with an error.
-    #[error("RocksDB: {0}")]
-    Engine(#[from] rocksdb::Error),
-    /// The stored bytes aren't a record.
-    #[error("the record of key {0:?} can't be decoded: a length in it points past its end")]
-    Damaged(String),
-    /// The values don't fit into a record.
-    #[error("a field of 2 GiB or more doesn't fit the record format")]
-    TooLong,
-    /// The engine executes the parts of a read-modify-write.
-    #[error("a read-modify-write is executed as a read and an update")]
-    Composed,
-}
-
-impl Failure {
-    /// Decoding or encoding the record of this key failed.
-    pub(crate) fn codec(error: CodecError, key: &[u8]) -> Self {
-        match error {
-            CodecError::Damaged => Self::Damaged(String::from_utf8_lossy(key).into_owned()),
-            CodecError::TooLong => Self::TooLong,
-        }
-    }
-
-    pub(crate) fn outcome(&self) -> Outcome {
-        match self {
-            Self::Engine(error) => outcome_of(&error.kind()),
-            Self::Damaged(_) => Outcome::Protocol,
-            Self::TooLong | Self::Composed => Outcome::Refused,
-        }
-    }
+/// An error of RocksDB during an operation.
+pub(crate) fn failure(error: &rocksdb::Error) -> StoreError {
+    StoreError::new("RocksDB", outcome_of(&error.kind()), error)
 }
 
 fn outcome_of(kind: &ErrorKind) -> Outcome {

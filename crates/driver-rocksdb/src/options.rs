@@ -1,18 +1,13 @@
 //! The options of this driver in one table, used to read them, pass them to RocksDB, read them back
 //! and document them.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use kvmark_driver::OpenError;
 use kvmark_driver::options::{self, Accepts, Given, OptionDoc};
 use rocksdb::{BlockBasedOptions, Cache, Options};
-use serde_json::Value;
 
 /// One option: a line of the table.
 #[derive(Debug)]
 pub struct RocksDbOption {
-    /// The documentation. The default is RocksDB's; a required option has none.
+    /// The documentation. The default is RocksDB's.
     pub doc: OptionDoc,
     /// RocksDB's names for it; empty if the driver implements it.
     pub own_names: &'static [&'static str],
@@ -70,18 +65,7 @@ pub fn options() -> &'static [RocksDbOption] {
     &TABLE
 }
 
-static TABLE: [RocksDbOption; 22] = [
-    option("path", Accepts::Text("the path of a folder"), None)
-        .meaning("Folder of the database. Its parent must exist."),
-    option("create", Accepts::SWITCH, Some("false"))
-        .within(Scope::Driver, &["create_if_missing"])
-        .meaning("Whether a database that isn't there is created."),
-    option("wal", Accepts::SWITCH, Some("true"))
-        .within(Scope::Driver, &["disableWAL"])
-        .meaning("Whether writes go to the write-ahead log; without it a crash loses memtables."),
-    option("sync", Accepts::SWITCH, Some("false"))
-        .within(Scope::Driver, &["sync"])
-        .meaning("Whether a write waits until the log is on the disk; needs wal."),
+static TABLE: [RocksDbOption; 18] = [
     option("statistics", Accepts::SWITCH, Some("false"))
         .within(Scope::Driver, &["statistics"])
         .meaning("Whether RocksDB collects statistics; costs a few percent of the throughput."),
@@ -177,30 +161,6 @@ fn compression(
     pairs.find(|(from, _)| *from == name).map_or(name, |(_, to)| to).to_owned()
 }
 
-/// The given options, checked against the table. Each has a value.
-pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Given, OpenError> {
-    let docs = || TABLE.iter().map(|option| &option.doc);
-    if let Some(name) = options.keys().find(|name| docs().all(|doc| doc.name != *name)) {
-        return Err(unknown(name));
-    }
-    let given = Given::parse(docs(), options)?;
-    if let Some(doc) = docs().find(|doc| given.text(doc.name).is_none()) {
-        let text = format!("option '{}' is missing: give {}", doc.name, doc.accepts);
-        return Err(OpenError::Option(text));
-    }
-    if given.switch("sync") && !given.switch("wal") {
-        let text = "option 'sync' can't be 'true' while 'wal' is 'false': a write that goes \
-                    to no log can't wait for it";
-        return Err(OpenError::Option(text.to_owned()));
-    }
-    Ok(given)
-}
-
-/// The folder of the database.
-pub(crate) fn path(given: &Given) -> PathBuf {
-    given.text("path").expect("options without a path are refused").into()
-}
-
 /// RocksDB's options: its defaults, and what was given.
 pub(crate) fn engine(given: &Given) -> Result<Options, rocksdb::Error> {
     let mut base = Options::default();
@@ -235,95 +195,9 @@ fn blocks(cache_bytes: usize) -> BlockBasedOptions {
     blocks
 }
 
-/// The error of [`Given`] with the nearest name.
-fn unknown(name: &str) -> OpenError {
-    let known: Vec<_> = TABLE.iter().map(|option| option.doc.name).collect();
-    let near = known.iter().map(|known| (distance(name, known), known)).min();
-    let near = near.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
-    let hint = near.map_or_else(String::new, |(_, near)| format!(", did you mean '{near}'?"));
-    let known = known.join(", ");
-    OpenError::Option(format!("there is no option '{name}'{hint}; known are {known}"))
-}
-
-/// Levenshtein's: insertions, deletions and replacements that turn one name into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn parse(value: Value) -> Result<Given, String> {
-        let options = serde_json::from_value(value).unwrap();
-        super::parse(&options).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn values_may_be_json_or_text() {
-        for value in [json!(true), json!("true")] {
-            assert!(parse(json!({"path": "x", "sync": value})).unwrap().switch("sync"));
-        }
-        for value in [json!(8192), json!("8192")] {
-            let given = parse(json!({"path": "x", "block_bytes": value})).unwrap();
-            assert_eq!(given.text("block_bytes"), Some("8192"));
-        }
-    }
-
-    #[test]
-    fn an_unknown_option_is_refused_with_the_nearest_and_all_known_names() {
-        let error = parse(json!({"path": "x", "block_cache_size": 1})).unwrap_err();
-        assert!(error.starts_with("there is no option 'block_cache_size', did you mean"));
-        assert!(error.contains("'block_cache_bytes'?"));
-        assert!(error.contains("known are path, create, wal, sync"));
-        let error = parse(json!({"path": "x", "zzz": 1})).unwrap_err();
-        assert!(error.starts_with("there is no option 'zzz'; known are"), "{error}");
-    }
-
-    #[test]
-    fn an_invalid_value_is_rejected_with_the_accepted_ones() {
-        let cases = [
-            (json!({"wal": "yes"}), "option 'wal' can't be 'yes': give true or false"),
-            (
-                json!({"block_bytes": 12}),
-                "option 'block_bytes' can't be '12': give a whole number from 1024 to 1073741824",
-            ),
-            (
-                json!({"compression": "gzip"}),
-                "option 'compression' can't be 'gzip': give one of none, snappy, lz4, zstd",
-            ),
-            (json!({"path": ""}), "option 'path' can't be '': give the path of a folder"),
-            (
-                json!({"max_background_jobs": 1.5}),
-                "option 'max_background_jobs' can't be '1.5': give a whole number from 1 to 1024",
-            ),
-        ];
-        for (mut options, sentence) in cases {
-            let map = options.as_object_mut().unwrap();
-            map.entry("path").or_insert(json!("x"));
-            assert_eq!(parse(options).unwrap_err(), sentence);
-        }
-    }
-
-    #[test]
-    fn the_path_must_be_given_and_sync_needs_the_log() {
-        let error = parse(json!({})).unwrap_err();
-        assert_eq!(error, "option 'path' is missing: give the path of a folder");
-        let error = parse(json!({"path": "x", "sync": true, "wal": false})).unwrap_err();
-        assert!(error.starts_with("option 'sync' can't be 'true' while 'wal' is 'false'"));
-    }
 
     #[test]
     fn names_are_unique_and_defaults_are_accepted() {

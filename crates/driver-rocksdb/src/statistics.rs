@@ -1,4 +1,4 @@
-//! RocksDB's own counters, under RocksDB's own names, and the one of this driver.
+//! RocksDB's own counters, under RocksDB's own names.
 
 use std::collections::BTreeMap;
 
@@ -52,15 +52,11 @@ const TICKERS: [Ticker; 19] = [
     Ticker::NumberDbSeek,
 ];
 
-/// Writes that waited in this driver, not in RocksDB, for another write of the same record, or
-/// seldom of one that shares its lock. Always there.
-const LOCK_WAITS: &str = "record_lock_waits";
-
-/// Every counter that RocksDB has a number for, and the driver's own.
+/// Every counter that RocksDB has a number for.
 pub(crate) fn read(database: &Database) -> BTreeMap<String, f64> {
-    let Database { options, counts, locks, .. } = database;
+    let Database { options, counts, .. } = database;
     let (db, family) = (database.db(), database.family());
-    let mut counters = BTreeMap::from([(LOCK_WAITS.to_owned(), locks.waits() as f64)]);
+    let mut counters = BTreeMap::new();
     for name in PROPERTIES {
         if let Ok(Some(value)) = db.property_int_value_cf(family, name) {
             counters.insert(name.to_owned(), value as f64);

@@ -1,5 +1,7 @@
 //! Static properties of a driver.
 
+use std::ffi::OsStr;
+
 use kvmark_plan::Kind;
 use serde::Serialize;
 
@@ -16,6 +18,8 @@ pub struct About {
     pub path: Option<&'static str>,
     /// The port of a host without one.
     pub port: Option<u16>,
+    /// The files of a database, where the place is a folder.
+    pub files: Option<Files>,
     /// Whether its statistics are those of the server, and so the same for all clients, and not
     /// those of this process.
     pub counts_whole_server: bool,
@@ -40,6 +44,7 @@ impl About {
             place,
             path: None,
             port: None,
+            files: None,
             counts_whole_server: false,
             one_thread_unless: None,
             lacks: &[],
@@ -47,6 +52,39 @@ impl About {
             ycsb_properties: &[],
         }
     }
+}
+
+/// Names of the files in a database's folder, as paths within it; `#` stands for digits.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Files {
+    /// The file that makes a folder a database: no data exists before it.
+    pub complete: &'static str,
+    /// Files without data that may exist before that one.
+    pub early: &'static [&'static str],
+    /// All others.
+    pub others: &'static [&'static str],
+}
+
+impl Files {
+    /// Whether a file makes its folder a database.
+    #[must_use]
+    pub fn is_complete(&self, name: &OsStr) -> bool {
+        name == self.complete
+    }
+
+    /// Whether an incomplete database may have such a file.
+    #[must_use]
+    pub fn may_be_early(&self, name: &str) -> bool {
+        self.early.iter().any(|pattern| fits(pattern, name))
+    }
+}
+
+/// Whether a name fits a pattern with `#` for digits.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('#') else { return pattern == name };
+    let Some(rest) = name.strip_prefix(before) else { return false };
+    let behind = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    behind.len() < rest.len() && fits(after, behind)
 }
 
 /// How a URL begins.

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use kvmark_plan::{Kind, Plan, Statement};
 use serde::Serialize;
 
-pub use about::{About, Place, Scheme};
+pub use about::{About, Files, Place, Scheme};
 pub use deadlines::Deadlines;
 pub use elements::Elements;
 pub use reply::{Cell, Effect, Reply};

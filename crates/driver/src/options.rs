@@ -128,9 +128,14 @@ impl Given {
         self.table.iter().copied().find(|doc| doc.name == name)
     }
 
+    /// The error with the nearest name.
     fn unknown(&self, name: &str) -> OpenError {
         let known: Vec<_> = self.table.iter().map(|doc| doc.name).collect();
-        OpenError::Option(format!("there is no option '{name}'; known are {}", known.join(", ")))
+        let near = known.iter().map(|known| (distance(name, known), known)).min();
+        let near = near.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
+        let hint = near.map_or_else(String::new, |(_, near)| format!(", did you mean '{near}'?"));
+        let known = known.join(", ");
+        OpenError::Option(format!("there is no option '{name}'{hint}; known are {known}"))
     }
 
     /// Takes an option's value from the address, if there is one.
@@ -156,6 +161,11 @@ impl Given {
     #[must_use]
     pub fn own(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
+    }
+
+    /// All options that have a value, in the order of the table.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.table.iter().filter_map(|doc| Some((doc.name, self.text(doc.name)?)))
     }
 
     /// Whether a switch is on.
@@ -186,6 +196,21 @@ fn wrong(doc: &OptionDoc, text: &str) -> OpenError {
     OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
 }
 
+/// Levenshtein's: insertions, deletions and replacements that turn one name into the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,10 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_is_refused_with_the_known_ones() {
-        let error = given("compresion", "lz4").unwrap_err();
-        let known = "compression, tls, database, username, share, prefix";
-        assert_eq!(error, format!("there is no option 'compresion'; known are {known}"));
+    fn an_unknown_option_is_refused_with_the_nearest_and_the_known_ones() {
+        let known = "known are compression, tls, database, username, share, prefix";
+        for (name, hint) in [("compresion", ", did you mean 'compression'?"), ("zzz", "")] {
+            let error = given(name, "lz4").unwrap_err();
+            assert_eq!(error, format!("there is no option '{name}'{hint}; {known}"));
+        }
     }
 
     #[test]

@@ -519,7 +519,7 @@ mod tests {
     #[test]
     fn unknown_options_and_bad_values_are_named() {
         let open = |name: &str, value: &str| open(&[(name, value)]).unwrap_err().to_string();
-        assert!(open("server", "1").starts_with("there is no option 'server'; known are servers"));
+        assert!(open("server", "1").starts_with("there is no option 'server', did you mean"));
         let windows = "windows such as 10+1,20+0.5 (start+length in seconds)";
         for (name, accepts) in [
             ("servers", "a count of at least 1"),

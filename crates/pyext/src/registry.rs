@@ -39,7 +39,11 @@ macro_rules! entry {
 }
 
 const DRIVERS: &[Entry] = &[
-    entry!(kvmark_driver_rocksdb::RocksDb, rocksdb_options, Layout::of),
+    entry!(kvmark_driver_rocksdb::RocksDb, kvmark_driver_rocksdb::RocksDb::options, Layout::of),
+    entry!(kvmark_driver_lmdb::Lmdb, kvmark_driver_lmdb::Lmdb::options, Layout::of),
+    entry!(kvmark_driver_redb::Redb, kvmark_driver_redb::Redb::options, Layout::of),
+    entry!(kvmark_driver_fjall::Fjall, kvmark_driver_fjall::Fjall::options, Layout::of),
+    entry!(kvmark_driver_sqlite::Sqlite, kvmark_driver_sqlite::Sqlite::options, Layout::of),
     entry!(kvmark_driver::null::Null, kvmark_driver::null::options),
     entry!(kvmark_driver::sim::Sim, kvmark_driver::sim::options, Layout::of),
     entry!(kvmark_driver_resp::Resp, || kvmark_driver_resp::options().iter().collect(), Layout::of),
@@ -50,10 +54,6 @@ const DRIVERS: &[Entry] = &[
     ),
     entry!(kvmark_driver_cql::Cql, || kvmark_driver_cql::options().iter().collect(), Layout::of),
 ];
-
-fn rocksdb_options() -> Vec<&'static OptionDoc> {
-    kvmark_driver_rocksdb::options().iter().map(|option| &option.doc).collect()
-}
 
 /// The options of the drivers by their names, for the documentation.
 pub(crate) fn options() -> Value {

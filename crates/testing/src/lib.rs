@@ -6,6 +6,7 @@ mod arguments;
 pub mod bare;
 mod bound;
 mod carry;
+pub mod embedded;
 pub mod plans;
 mod worker;
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args, get_type_hints
 
+from kvmark.drivers import files_of
 from kvmark.errors import SpecError, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.owned_tables import TableRemoval
@@ -305,8 +306,6 @@ _DRIVERS: Final[Mapping[str, str | None]] = {
     "redis": "redis",
 }
 """The modules of this folder that have a `SYSTEM`, and the systems' drivers."""
-_EMBEDDED: Final = frozenset({"rocksdb"})
-"""The drivers of embedded stores, whose modules have the `contents` of a folder."""
 
 
 class _Systems(UserDict[str, Any]):
@@ -348,8 +347,10 @@ def contents_of(driver: str, options: DriverOptions, password: Secret | None) ->
         UsageError: the folder is a file.
         SystemUnderTestError: the server doesn't answer.
     """
-    if driver in _EMBEDDED:
-        contents: Contents = import_module(f"kvmark.testbed.{driver}").contents(options["path"])
+    files = files_of(driver)
+    if files is not None:
+        embedded = import_module("kvmark.testbed.embedded")
+        contents: Contents = embedded.contents(driver, files, options["path"])
         return contents
     kind = driven_by(driver)
     return None if kind is None else kind.contents(options, password)

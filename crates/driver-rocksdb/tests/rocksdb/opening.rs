@@ -1,12 +1,11 @@
 //! Opening and creating databases, and errors.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::{env, fs};
 
-use kvmark_driver::{Driver, OpenError};
+use kvmark_driver::Driver;
 use kvmark_driver_rocksdb::RocksDb;
 use rocksdb::{DB, Options};
 use serde_json::json;
@@ -27,17 +26,6 @@ fn create() -> serde_json::Value {
 }
 
 #[test]
-fn a_database_is_created_only_when_asked_to() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("db");
-    let sentence = refusal(&path, json!({}));
-    assert!(sentence.starts_with("there is no RocksDB database at"), "{sentence}");
-    assert!(!path.exists());
-    open(&path, create()).unwrap();
-    open(&path, json!({})).unwrap();
-}
-
-#[test]
 fn an_empty_folder_can_become_a_database() {
     let folder = TempDir::new().unwrap();
     open(folder.path(), create()).unwrap();
@@ -50,14 +38,6 @@ fn an_interrupted_creation_can_be_completed() {
         fs::write(folder.path().join(name), "").unwrap();
     }
     open(folder.path(), create()).unwrap();
-}
-
-#[test]
-fn a_folder_with_kvmarks_mark_alone_can_become_a_database() {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join(".kvmark"), "{}").unwrap();
-    open(folder.path(), create()).unwrap();
-    assert!(folder.path().join(".kvmark").exists());
 }
 
 #[test]
@@ -99,63 +79,6 @@ fn a_console_lists_every_key_of_every_table_in_pages() {
 }
 
 #[test]
-fn a_second_opening_in_this_process_is_refused() {
-    let fresh = Fresh::new();
-    let sentence = refusal(&fresh.path(), json!({}));
-    assert!(sentence.starts_with("this process has already opened"), "{sentence}");
-}
-
-const HOLD: &str = "KVMARK_TEST_HOLDS_LOCK_OF";
-
-/// Not a test: the other process of the test below, which opens a database and waits for its input.
-#[test]
-fn the_other_process() {
-    let Some(path) = env::var_os(HOLD) else { return };
-    let _driver = open(Path::new(&path), create()).unwrap();
-    io::stdout().write_all(b"opened\n").unwrap();
-    io::stdin().read_to_end(&mut Vec::new()).unwrap();
-}
-
-#[test]
-fn a_database_that_another_process_has_opened_is_refused_and_unharmed() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("db");
-    let mut other = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "opening::the_other_process", "--nocapture"])
-        .env(HOLD, &path)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
-    assert!(lines.by_ref().map_while(Result::ok).any(|line| line.ends_with("opened")));
-    let sentence = refusal(&path, create());
-    assert!(sentence.starts_with("another process has opened"), "{sentence}");
-    drop(other.stdin.take());
-    assert!(other.wait().unwrap().success());
-    open(&path, json!({})).unwrap();
-}
-
-#[test]
-fn the_lock_is_free_when_driver_and_sessions_are_gone() {
-    let Fresh { folder, driver, session } = Fresh::new();
-    let path = folder.path().join("db");
-    drop(driver);
-    assert!(open(&path, json!({})).is_err());
-    drop(session);
-    open(&path, json!({})).unwrap();
-}
-
-#[test]
-fn a_missing_parent_folder_is_named_and_not_made() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("no/db");
-    let sentence = refusal(&path, create());
-    assert!(sentence.ends_with("doesn't exist: make it"), "{sentence}");
-    assert!(!folder.path().join("no").exists());
-}
-
-#[test]
 fn a_folder_with_other_files_is_left_alone() {
     for name in ["notes.txt", "000012.sst", "000004.log"] {
         let folder = TempDir::new().unwrap();
@@ -164,14 +87,6 @@ fn a_folder_with_other_files_is_left_alone() {
         assert!(sentence.contains("holds other files and no RocksDB database"), "{sentence}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
-}
-
-#[test]
-fn a_file_is_not_a_database() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("db");
-    fs::write(&path, "text").unwrap();
-    assert!(refusal(&path, create()).ends_with("is a file, not a folder"));
 }
 
 const BOUND: &str = "KVMARK_TEST_BOUND_BY_PERMISSIONS";
@@ -268,17 +183,5 @@ fn a_missing_or_damaged_manifest_is_rejected_with_rocksdbs_message() {
         }
         let sentence = refusal(&path, json!({}));
         assert!(sentence.contains("it is damaged or of a newer version ("), "{sentence}");
-    }
-}
-
-#[test]
-fn a_table_without_a_name_is_the_users_mistake() {
-    let folder = TempDir::new().unwrap();
-    let options = [("path", folder.path().to_str().unwrap()), ("create", "true")];
-    let options = options.map(|(name, value)| (name.to_owned(), json!(value))).into();
-    for table in ["", "a\0b"] {
-        let mut layout = layout(1);
-        layout.table = table.to_owned();
-        assert!(matches!(RocksDb::open(&options, &layout), Err(OpenError::Option(_))));
     }
 }

@@ -36,7 +36,7 @@ from kvmark.run.existing import (
     make_room,
 )
 from kvmark.spec.url import SystemName, SystemUrl
-from kvmark.testbed.rocksdb import scratch_folder
+from kvmark.testbed.embedded import scratch_folder
 
 if TYPE_CHECKING:
     from kvmark.cli.commands.study import StudyOptions

@@ -1,5 +1,6 @@
-//! A record as YCSB's RocksDB binding stores it: for each field the length of its name, its name,
-//! the length of its value, its value. A length is a Java int: 4 bytes, big-endian, signed.
+//! A record in every embedded store, as YCSB's RocksDB binding stores it: for each field the length
+//! of its name, its name, the length of its value, its value. A length is a Java int: 4 bytes,
+//! big-endian, signed.
 
 use kvmark_driver::Values;
 

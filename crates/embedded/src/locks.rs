@@ -1,7 +1,8 @@
 //! Locks that serialize the writers of one record.
 //!
-//! RocksDB can't update a part of a record: an update is a read and a write of the whole record.
-//! Without a lock, a concurrent write between the two would be lost although it was acknowledged.
+//! An embedded store can't update a part of a record: an update is a read and a write of the whole
+//! record. Without a lock, a concurrent write between the two would be lost although it was
+//! acknowledged.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, Ordering};

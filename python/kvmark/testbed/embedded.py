@@ -1,4 +1,4 @@
-"""Folders of embedded RocksDB: their contents and owner, and removing those that kvmark made.
+"""Folders of embedded stores: their contents and owner, and removing those that kvmark made.
 
 A folder that kvmark made has its mark, an additional file, from before the first record.
 """
@@ -9,38 +9,42 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from kvmark.drivers import Files, drivers
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.removal import discard_folder, remove_folder
 from kvmark.testbed.console import Console
 from kvmark.testbed.process import exclusive
 from kvmark.testbed.system import Contents, IsOwnKey
 
-_DRIVER: Final = "rocksdb"
 _SCRATCH: Final = "scratch-"
 _SCRATCH_NAME: Final = re.compile(rf"{_SCRATCH}[0-9a-f]{{8}}")
 _MARK: Final = ".kvmark"
 _MARKING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_NAMES: Final = (
-    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob)"
-    rf"|\d+\.dbtmp|{re.escape(_MARK)}"
-)
-_OWN_FILES: Final = re.compile(_NAMES)
-_CURRENT: Final = "CURRENT"
-"""The file that makes a folder a database: it is written last."""
-_PARTIAL: Final = re.compile(
-    rf"IDENTITY|LOCK|LOG|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.dbtmp|{re.escape(_MARK)}"
-)
-"""Files of a database that was only partly made."""
-_SCRATCH_FILES: Final = re.compile(rf"{re.escape(_MARK)}|db/({_NAMES})")
 
 
-def contents(path: str) -> Contents:
-    """The contents of a database's folder.
+def _pattern(names: Iterable[str]) -> str:
+    """A regular expression for names with `#` for digits."""
+    return "|".join(re.escape(name).replace(re.escape("#"), r"\d+") for name in names)
+
+
+def _own_files(files: Files) -> str:
+    """A regular expression for all files of a database."""
+    return _pattern((files.complete, _MARK, *files.early, *files.others))
+
+
+def _scratch_files() -> re.Pattern[str]:
+    every = (driver.files for driver in drivers().values())
+    names = "|".join(_own_files(files) for files in every if files is not None)
+    return re.compile(rf"{re.escape(_MARK)}|db/({names})")
+
+
+def contents(driver: str, files: Files, path: str) -> Contents:
+    """The contents of the folder of an embedded driver's database.
 
     Raises:
         UsageError: it is a file.
@@ -52,23 +56,23 @@ def contents(path: str) -> Contents:
         raise UsageError(f"{named} is a file, not a folder: name a folder for the database")
 
     def remove() -> None:
-        remove_folder(folder, _OWN_FILES)
+        remove_folder(folder, re.compile(_own_files(files)))
         if named.is_symlink():
             folder.mkdir()
 
     return Contents(
-        found=_found(folder),
+        found=_found(folder, files),
         others="name another folder, or leave load out of --workloads",
         claim=_claim_of(folder),
-        foreign=lambda is_own: _foreign_key(folder, is_own),
+        foreign=lambda is_own: _foreign_key(driver, folder, files, is_own),
         remove=remove,
         mark=lambda claim: _mark(folder, claim),
     )
 
 
-def _found(folder: Path) -> str | None:
+def _found(folder: Path, files: Files) -> str | None:
     """A description of a folder's contents; None if there is at most kvmark's mark."""
-    if (folder / _CURRENT).exists():
+    if (folder / files.complete).exists():
         return "a database"
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     return "files that make no database," if names - {_MARK} else None
@@ -101,7 +105,7 @@ def _mark(folder: Path, claim: str) -> None:
         ) from problem
 
 
-def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
+def _foreign_key(driver: str, folder: Path, files: Files, is_own: IsOwnKey) -> str | None:
     """A description of a key that isn't one's own; None without one.
 
     In a folder without a complete database, of a file that no partly made one has.
@@ -109,10 +113,11 @@ def _foreign_key(folder: Path, is_own: IsOwnKey) -> str | None:
     Raises:
         SystemUnderTestError: the database can't be read.
     """
-    if not (folder / _CURRENT).exists():
+    if not (folder / files.complete).exists():
         names = sorted(path.name for path in folder.iterdir())
-        return next((f"the file {name}" for name in names if not _PARTIAL.fullmatch(name)), None)
-    console = Console(_DRIVER, {"path": str(folder)})
+        partial = re.compile(_pattern((_MARK, *files.early)))
+        return next((f"the file {name}" for name in names if not partial.fullmatch(name)), None)
+    console = Console(driver, {"path": str(folder)})
     for table in console.ask("TABLES"):
         after: list[str] = []
         while keys := console.ask("KEYS", table, *after):
@@ -153,7 +158,7 @@ def scratch_folder(root: Path) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            discard_folder(folder, _SCRATCH_FILES)
+            discard_folder(folder, _scratch_files())
 
 
 def _remove_abandoned(root: Path) -> None:
@@ -163,4 +168,4 @@ def _remove_abandoned(root: Path) -> None:
             continue
         with suppress(OSError), exclusive(path) as is_locked:
             if is_locked:
-                discard_folder(path, _SCRATCH_FILES)
+                discard_folder(path, _scratch_files())

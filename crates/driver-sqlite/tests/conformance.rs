@@ -1,0 +1,3 @@
+//! The driver does what every embedded store must do.
+
+kvmark_testing::embedded_conformance!(kvmark_driver_sqlite::Sqlite);
