@@ -77,6 +77,8 @@ def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:
     intervals = run.intervals.with_columns(empty.alias("response_ns_p50"))
     data = figures.response_figure(intervals, run.phases).data
     assert data.filter(pl.col("series") == "p50")["value"].to_list()[0] is None
+    nothing = figures.rate_figure(intervals.with_columns(count=0), run.phases)
+    assert '"domain": [0, 1]' in json.dumps(nothing.spec)
 
 
 @pytest.mark.parametrize("figure", drawn(), ids=lambda figure: figure.name)

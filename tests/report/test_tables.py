@@ -82,9 +82,10 @@ def test_a_run_says_how_late_its_generator_stamped(reads: int, told: str) -> Non
     run = run_answer()
     assert "Generator lag" not in {fact.label for fact in run_facts(run)}
     (phase,) = run.summary.phases
-    summary = replace(run.summary, phases=(replace(phase, generator_lag=lag),))
+    summary = replace(run.summary, phases=(replace(phase, generator_lag=lag, rows=25_092),))
     facts = {fact.label: fact.text for fact in run_facts(replace(run, summary=summary))}
     assert facts["Generator lag"] == told
+    assert facts["Records"] == "25,092 returned by reads or written in batches"
 
 
 def test_a_stretch_without_a_completed_operation_has_no_share_of_failures() -> None:
