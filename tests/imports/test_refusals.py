@@ -172,9 +172,7 @@ def test_a_cassandra_stress_log_with_the_drivers_warnings_anywhere_is_read(read:
         "total,      6826,    6826,    6826,  WARN  [main] 2026-11-21 03:27:16,849 A.java:3 - B",
     ],
 )
-def test_a_row_of_cassandra_stress_that_is_cut_is_refused_among_warnings(
-    read: Read, cut: str
-) -> None:
+def test_a_cut_row_of_cassandra_stress_is_refused_among_warnings(read: Read, cut: str) -> None:
     lines = STRESS.splitlines(keepends=True)
     lines[5:5] = [DRIVER, cut + "\n", DRIVER]
     with pytest.raises(ImportFileError, match=r"results:7: .* columns under a header of"):

@@ -126,9 +126,7 @@ def test_a_number_has_three_significant_digits(value: float | None, text: str) -
         (12.0, 0.0, "12.0"),
     ],
 )
-def test_an_estimate_ends_where_its_error_begins(
-    value: float, error: float | None, text: str
-) -> None:
+def test_an_estimate_ends_at_its_error(value: float, error: float | None, text: str) -> None:
     low, high = (None, None) if error is None else (value - error, value + error)
     assert units.estimate(Estimate(value, low, high, 20, "ops/s", "t")) == text
 
