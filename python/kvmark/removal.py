@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,9 +40,8 @@ def foreign_file(folder: Path, own: re.Pattern[str]) -> Path | None:
     """
     if folder.is_symlink():
         return folder
-    return next(
-        (path for path in _files(folder) if not own.fullmatch(str(path.relative_to(folder)))), None
-    )
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return next((one for one in files if not own.fullmatch(str(one.relative_to(folder)))), None)
 
 
 def remove_folder(folder: Path, own: re.Pattern[str]) -> None:
@@ -67,7 +65,3 @@ def discard_folder(folder: Path, own: re.Pattern[str]) -> None:
     """Removes a folder of a failed attempt if possible; a foreign file keeps it."""
     with suppress(ForeignFile, OSError):
         remove_folder(folder, own)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())

@@ -208,9 +208,7 @@ def test_a_side_is_doubted_by_the_verdict_of_its_case(made: Make) -> None:
         ("generator", lambda draft: draft.worker.update(waiting_for_core_ns=900_000_000)),
     ],
 )
-def test_sides_that_were_not_driven_alike_are_warned_of(
-    made: Make, code: str, change: Change
-) -> None:
+def test_sides_not_driven_alike_are_warned_of(made: Make, code: str, change: Change) -> None:
     assert code not in codes(compare([made()], [made()]))
     assert code in codes(compare([made()], [made(change)]))
 
@@ -480,9 +478,7 @@ def test_failures_move_a_quantile_by_their_number(made: Any) -> None:
 
 @pytest.mark.parametrize("count", ["dropped", "abandoned"])
 @pytest.mark.parametrize("text", ["p99<1h", "READ.p99<1h"])
-def test_unissued_arrivals_are_slower_than_any_bound(
-    healthy_open: Any, count: str, text: str
-) -> None:
+def test_unissued_arrivals_are_beyond_any_bound(healthy_open: Any, count: str, text: str) -> None:
     draft = healthy_open()
     draft.group.update({count: draft.group["issued"] // 50})
     assert figure([draft.run()], parse_objective(text)).held is False

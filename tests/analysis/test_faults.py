@@ -188,7 +188,7 @@ def test_what_fell_due_meanwhile_is_the_faults(at_rate: Draft) -> None:
 
 
 @pytest.mark.parametrize(("place", "first", "last"), [("before", 0, 6), ("after", 10, 20)])
-def test_a_drift_of_one_segment_is_named(
+def test_a_drift_of_a_segment_is_named(
     at_rate: Draft, place: str, first: float, last: float
 ) -> None:
     def falling(at_s: float) -> float:

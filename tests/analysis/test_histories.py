@@ -84,9 +84,7 @@ POISSON = {"process": "poisson", "rates": [{"at_ns": 0, "rate": 10_000.0}]}
         lambda draft: draft.plan["groups"][0].update(arrival=POISSON),
     ],
 )
-def test_runs_of_different_plans_are_different_cases(
-    made: Make, change: Callable[[Any], None]
-) -> None:
+def test_runs_of_different_plans_differ_in_case(made: Make, change: Callable[[Any], None]) -> None:
     runs = [made(at(0)), made(at(1)), made(at(5), change)]
     assert [len(one.points) for one in histories(runs, THROUGHPUT)] == [2, 1]
     assert [len(row.figures.runs) for row in sequence_rows(runs)] in ([2, 1], [1, 2])
@@ -142,9 +140,7 @@ def test_rows_follow_the_order_of_the_published_sequence(made: Make) -> None:
     assert workloads == ["load", "A", "B", "C", "F", "D", "delete", "reload", "E", "mine"]
 
 
-def test_target_rates_are_cases_without_published_figures(
-    healthy: Make, healthy_open: Make
-) -> None:
+def test_target_rates_have_no_published_figures(healthy: Make, healthy_open: Make) -> None:
     slow, fast = sequence_rows([healthy().run(), healthy_open().run()])
     assert (slow.case.target_rate, slow.published) == (10_000.0, None)
     assert fast.case.target_rate is None

@@ -110,9 +110,7 @@ def shown_by_every_door(records: Records, run: Run) -> set[Judgement | None]:
     }
 
 
-def test_a_run_has_one_verdict_beside_others(
-    records: Records, short_repetitions: list[Run]
-) -> None:
+def test_a_run_has_a_verdict_beside_others(records: Records, short_repetitions: list[Run]) -> None:
     for run in short_repetitions:
         assert shown_by_every_door(records, run) == {Judgement.SUSPECT}
         save_verdict(records, run, judge(run))

@@ -37,7 +37,7 @@ def test_a_trace_says_how_its_operations_ended_and_after_what_time(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("took_us", "told_us"), [(0, 0), (9_999, 9_990), (10**13 + 1, 10**13)])
-def test_three_digits_of_an_answer_s_time_are_told(
+def test_three_digits_of_a_response_time_are_told(
     tmp_path: Path, took_us: int, told_us: int
 ) -> None:
     given = {"completed_ns": pl.Series([took_us * 1000])}
@@ -92,9 +92,7 @@ def test_kinds_clients_and_sizes_are_counted(tmp_path: Path) -> None:
     assert answer.first_reads == 1.0
 
 
-def test_poisson_and_steady_rates_are_told_apart(
-    tmp_path: Path, chance: np.random.Generator
-) -> None:
+def test_poisson_and_steady_rates_differ(tmp_path: Path, chance: np.random.Generator) -> None:
     count = 100_000
     poisson = np.cumsum(chance.exponential(S / 1000, count)).astype(np.int64)
     steady = np.arange(count, dtype=np.int64) * (S // 1000)

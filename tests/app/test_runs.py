@@ -55,9 +55,7 @@ def test_an_application_reads_back_what_it_wrote(
     assert count(kvmark, found["run"], "readers") * length >= 600
 
 
-def test_a_wrong_value_is_counted_and_ends_with_exit_code_1(
-    kvmark: Kvmark, server: Testbed
-) -> None:
+def test_a_wrong_value_is_counted_and_ends_with_code_1(kvmark: Kvmark, server: Testbed) -> None:
     words = ("RedisKeyValue", "--system", server.url, "--nouuid", "--num_unique_keys", "40", *SHORT)
     assert table(kvmark, *words)["mismatches"] == 0
     Console("redis", {"address": server.nodes[0].address}).ask("SET", "key:7", "val:8")

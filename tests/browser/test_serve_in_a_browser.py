@@ -16,6 +16,7 @@ from runs_on_disk import begun, close, closed, engine_record, write_second
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
 ROWS = "document.querySelectorAll('tbody tr').length"
+VISIBLE = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetHeight).length"
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +60,26 @@ def test_runs_are_found_opened_and_compared(browser: Chromium, address: str) -> 
     page.wait_for(DRAWN)
     page.click(".kicker a")
     page.wait_for(f"{ROWS} === 2")
-    page.click("tbody tr:nth-child(1) input")
-    page.click("tbody tr:nth-child(2) input")
+    page.click("tbody:nth-of-type(1) input")
+    page.click("tbody:nth-of-type(2) input")
     page.click("form[action='/compare'] button")
     page.wait_for("document.querySelector('h1')?.textContent === '2 runs'")
     page.wait_for(DRAWN)
     assert page.console == []
     assert all(each.startswith(address) for each in page.requests)
+    page.close()
+
+
+def test_a_narrow_list_unfolds_and_does_not_scroll(
+    browser: Chromium, address: str, records: Records
+) -> None:
+    for _ in range(2):
+        closed(records, name="ycsb/f", tags=("study:20260101-000000-a-sweep-0123-4567",))
+    page = browser.open(f"{address}/?words=ycsb/f", width=390)
+    assert page.see(VISIBLE) == 1
+    page.click(".fold")
+    page.wait_for(f"{VISIBLE} === 3")
+    assert page.see("document.documentElement.scrollWidth") == 390
     page.close()
 
 

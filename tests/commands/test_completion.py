@@ -102,7 +102,10 @@ def test_systems_and_testbeds_are_offered(tab: Tab, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "testbed.json").write_text("{}")
     assert tab("run", "ycsb/a", "--system", "r") == [
-        "redb:", "redis://", "rediss://", "rocksdb:",
+        "redb:",
+        "redis://",
+        "rediss://",
+        "rocksdb:",
     ]
     assert tab("run", "ycsb/a", "--system", "up", ":", "re") == ["redis-2"]
     assert tab("down", "") == ["redis-2"]

@@ -9,9 +9,7 @@ from kvmark.cli.commands import doctor
 
 @pytest.mark.parametrize("stamp_ns", [19.0, 488.2])
 @pytest.mark.parametrize("source", ["", "tsc", "arch_sys_counter", "hpet"])
-def test_advice_names_the_clock_source_only_where_it_is_the_cause(
-    source: str, stamp_ns: float
-) -> None:
+def test_advice_names_the_clock_source_if_it_is_the_cause(source: str, stamp_ns: float) -> None:
     found = doctor._clock_diagnosis(stamp_ns, 10, source)
     cause = "the kernel uses hpet and not the time stamp counter"
     reason = cause if source == "hpet" else "a time stamp takes long"

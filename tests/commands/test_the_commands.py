@@ -133,10 +133,14 @@ def test_the_word_runs_alone_lists_as_its_word_list_does(
     [
         (("rnus",), "no such command 'rnus' — did you mean 'runs'?"),
         (("runz",), "no such command 'runz' — did you mean 'run', 'runs'?"),
+        (("report",), "no such command 'report': write kvmark runs report"),
+        (("run", "ycsb/a", "null:"), "'null:' is one word too many; give it with --system"),
+        (("run", "ycsb/a", "--seed", "x"), "'--seed' must be a valid integer"),
         (("runs", "lst"), "no such command 'lst' — did you mean 'list'?"),
         (("runs", "-q", "rm"), "'rm' is one word too many; see kvmark runs list --help"),
         (("runs", "scaling"), "missing argument 'RUN'; see kvmark runs scaling --help"),
         (("trace", "show"), "missing argument 'TRACE'; see kvmark trace show --help"),
+        (("ab",), "ab needs arguments of kvmark run for both sides: 'ycsb/a --system URL'"),
         (
             ("ab", "ycsb/c --system null: --runs ."),
             "base: --runs is not for a part of a command: give it to the whole",

@@ -210,9 +210,7 @@ def test_a_stored_study_needs_no_system(archive: Path) -> None:
     assert "The factor consistency is the same for all cases on this system: left out." in page
 
 
-def test_a_page_may_show_a_part_of_a_study(
-    archive: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_may_show_part_of_a_study(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = made(archive, "from=tiny.tar.xz only=clients=2 view=every-case")
     assert "| 2 |" in page
     assert "| 1 |" not in page

@@ -204,9 +204,7 @@ MIXES = """factors:
         (MIXES, [0, 1]),
     ],
 )
-def test_a_case_of_each_workload_warms_up(
-    study: MakeStudy, factors: str, chosen: list[int]
-) -> None:
+def test_a_case_per_workload_warms_up(study: MakeStudy, factors: str, chosen: list[int]) -> None:
     text = LOADS[: LOADS.index("factors:")]
     assert warm_up.warm_up_places(specs(study(f"{text}{factors}\n"))) == chosen
     # Reads leave the records unchanged.

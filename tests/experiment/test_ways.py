@@ -158,9 +158,7 @@ def lost(value: float, low: float, high: float) -> Estimate:
 # A real proxy before a real system.
 
 
-def test_haproxy_before_redis_is_measured(
-    program: Program, system: Testbed, haproxy: Testbed
-) -> None:
+def test_haproxy_to_redis_is_measured(program: Program, system: Testbed, haproxy: Testbed) -> None:
     words = ["--system", "up:redis", "--through", "up:haproxy", "--repetitions", "2"]
     words += ["--scale", "0.2", "--report", "page.html", "-q", "--json"]
     ended = program("study", "proxy", *words)

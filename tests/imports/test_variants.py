@@ -50,7 +50,7 @@ def test_ycsbs_histogram_has_buckets_of_a_millisecond_and_a_variance(read: Read)
     assert figures(reading)["READ", "service variance", "value"].value == 7.5
 
 
-def test_a_ycsb_histogram_with_operations_beyond_its_end_is_left_out_and_says_so(
+def test_a_ycsb_histogram_with_operations_beyond_its_end_is_left_out(
     read: Read,
 ) -> None:
     text = ycsb(buckets="[READ], 0, 2\n[READ], 1, 3\n[READ], >2, 1\n")

@@ -59,6 +59,7 @@ def without_load() -> Made:
     "same",
     [
         made(interval_ns=5 * 10**6),
+        made(description="In other words."),
         made(seeds={"keys": 2}),
         made(system__options={"address": "10.0.0.1:7000", "seed": 4}),
         made(phases__0__only_if_missing=False),

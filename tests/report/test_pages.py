@@ -195,7 +195,7 @@ def test_a_large_page_stays_under_five_megabytes(page: Page) -> None:
 
 def test_many_runs_have_sections_without_figures_or_no_sections() -> None:
     parts = runs_page(many(100)).parts
-    assert (len(parts), parts[0].answer) == (101, "")
+    assert (len(parts), parts[0].facts) == (101, ())
     assert [len(part.figures) > 0 for part in parts[:3]] == [True, False, False]
     page = runs_page(many(500))
     assert len(html(page).encode()) <= 4_000_000
@@ -233,13 +233,16 @@ def test_runs_are_side_by_side_with_their_intervals() -> None:
     assert curves["panel"].unique().sort().to_list() == ["READ", "READ-MODIFY-WRITE"]
 
 
-def test_the_title_of_a_run_has_the_parts_of_its_request_that_differ() -> None:
+def test_differences_of_runs_are_named_once_or_in_the_titles_of_many() -> None:
     request = (Fact("Workload", "ycsb/a"), Fact("Load", "closed model, 10 clients"))
     few = replace(run_answer("one"), request=request)
     larger = (request[0], Fact("Load", "closed model, 400 clients"))
-    rows = side_by_side_grid([few, replace(few, request=larger)]).rows
-    titles = {row[0].text: row[1].text for row in rows}
-    assert titles == {"1": "one, closed model, 10 clients", "2": "one, closed model, 400 clients"}
+    runs = [few, replace(few, request=larger)]
+    part, *_ = runs_page(runs).parts
+    text = "closed model, 10 clients (run 1); closed model, 400 clients (run 2)"
+    assert (part.facts, part.answer) == ((Fact("Load", text),), "The runs differ in load.")
+    for copies, title in ((1, "one"), (5, "one, closed model, 400 clients")):
+        assert side_by_side_grid(copies * runs).rows[-1][1].text == title
 
 
 def test_markdown_has_its_figures_in_a_folder(tmp_path: Path) -> None:

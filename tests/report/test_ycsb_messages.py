@@ -95,9 +95,7 @@ def test_closing_notes_name_missing_repetitions_and_the_slowest_workload(
     ],
     ids=["helpful", "another kind", "no option"],
 )  # fmt: skip
-def test_an_option_for_the_slowest_workload_is_advised(
-    kind: str, speedups: Any, advice: str
-) -> None:
+def test_an_option_for_the_slowest_case_is_advised(kind: str, speedups: Any, advice: str) -> None:
     slow = summary(case("a", 10), case("e", 90), lacking_s=0.0)
     manifests = [manifest("a", "read", *speedups), manifest("e", kind, *speedups)]
     assert closing_notes(slow, manifests) == (LONGEST + advice,)

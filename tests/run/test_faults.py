@@ -220,9 +220,7 @@ def has_wrong_neighbour(testbed: Testbed) -> bool:
     return any(line.startswith(hosts) for line in shown.splitlines())
 
 
-def test_the_guard_is_not_disturbed(
-    up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guard_is_undisturbed(up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("json", "random", "string"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(9)\n")
     testbed, fault = up(), parse_fault(f"0s pause {FIRST}")

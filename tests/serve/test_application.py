@@ -94,6 +94,19 @@ def test_the_list_can_be_filtered(shelf: Shelf, query: str, shown: set[str]) -> 
     assert {name for name, run in ids.items() if f'href="/runs/{run}"' in text} == shown
 
 
+def test_runs_of_one_command_are_below_one_row(tmp_path: Path) -> None:
+    records, tag = Records(tmp_path / "runs"), "study:20260101-000000-sweep-0123-4567"
+    ids = [closed(records, tags=(*tags, "nightly")).id for tags in ((tag,), (tag,), ())]
+    text = ask(records, "/").text
+    assert text.index("Compare the marked runs") < text.index("<tbody>")
+    alone, command = (part for part in text.split("<tbody>")[1:])
+    assert (ids[2] in alone, 'class="fold"' in alone) == (True, False)
+    assert all(run in command for run in ids[:2])
+    assert "2 runs: ycsb/c" in command
+    assert command.count(tag) == 1
+    assert command.count(">nightly<") == 2
+
+
 def test_only_listed_runs_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[str] = []
 

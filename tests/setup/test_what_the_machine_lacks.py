@@ -84,9 +84,7 @@ def test_elsewhere_than_on_debian_each_missing_program_has_its_sentence(
 
 
 @AS_ROOT
-def test_on_debian_root_installs_missing_packages_and_nothing_else(
-    tmp_path: Path, has: Has
-) -> None:
+def test_on_debian_root_installs_only_missing_packages(tmp_path: Path, has: Has) -> None:
     log = tmp_path / "apt.log"
     has("cargo", "cc", "c++")
     has("rustc", script=GOOD_RUST)
@@ -98,9 +96,7 @@ def test_on_debian_root_installs_missing_packages_and_nothing_else(
     assert errors.count("is missing") == 1, "a failed installation prints the sentences"
 
 
-def test_programs_that_only_tests_need_are_named_and_required_in_ci(
-    tmp_path: Path, has: Has
-) -> None:
+def test_programs_that_only_tests_need_are_required_in_ci(tmp_path: Path, has: Has) -> None:
     has(*PROGRAMS)
     has("java", script=JAVA_17)
     assert for_tests(tmp_path, CI="true") == ""

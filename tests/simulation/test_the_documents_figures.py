@@ -30,9 +30,7 @@ def test_the_text_has_the_quantiles_of_the_run_and_the_run_all_operations(tmp_pa
     assert stalled == pytest.approx(1000 / 0.9, abs=2)
 
 
-def test_the_terminal_s_pictures_are_current(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminal_pictures_are_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     drawn = tmp_path / "drawn"
     PICTURES["terminal"](tmp_path, drawn)

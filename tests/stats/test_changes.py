@@ -154,9 +154,7 @@ def test_a_long_series_keeps_its_drift_and_a_constant_one_has_none() -> None:
         ([1000], [0.5], 1.0),
     ],
 )
-def test_a_mix_is_tested_as_by_scipy(
-    counts: list[int], weights: list[float], p_value: float
-) -> None:
+def test_a_mix_agrees_with_scipy(counts: list[int], weights: list[float], p_value: float) -> None:
     assert stats.mix_test(counts, weights).p_value == pytest.approx(p_value)
 
 

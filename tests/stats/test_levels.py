@@ -110,9 +110,7 @@ def test_equal_samples_have_the_error_of_their_instrument() -> None:
     ],
     ids=["independent", "0.3", "0.6", "0.9", "negative", "constant"],
 )  # fmt: skip
-def test_effective_sizes_are_closed_forms(
-    series: list[float], size: float, tolerance: float
-) -> None:
+def test_effective_sizes_are_exact(series: list[float], size: float, tolerance: float) -> None:
     assert effective_sample_size(series) == pytest.approx(size, rel=tolerance)
 
 
@@ -124,9 +122,7 @@ def test_an_effective_size_lies_between_one_and_the_length(series: list[float]) 
 @pytest.mark.parametrize(
     ("n", "interval"), [(5, (None, None)), (6, (0, 5)), (8, (0, 7)), (10, (1, 8)), (20, (5, 14))]
 )
-def test_a_median_has_a_sign_test_interval(
-    n: int, interval: tuple[float | None, float | None]
-) -> None:
+def test_a_median_has_a_sign_interval(n: int, interval: tuple[float | None, float | None]) -> None:
     found = median_interval([float(value) for value in range(n)][::-1], "ns")
     assert (found.low, found.high) == interval
     assert found.value == (n - 1) / 2

@@ -119,6 +119,8 @@ def test_a_run_ends_when_the_error_of_its_mean_is_small(stress: Stress) -> None:
     assert 30 <= len(lines) <= 42
     assert float(lines[29].split(",")[12]) < 0.02
     assert "******************** Stress Settings ********************" in result.out
+    assert f"Url: {SIM}" in result.out
+    assert "  Port:" not in result.out
 
 
 def test_a_mix_has_a_line_for_each_operation(stress: Stress) -> None:

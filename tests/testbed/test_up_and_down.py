@@ -26,10 +26,26 @@ def test_up_prints_the_url_and_down_servers(root: Path, with_redis: None, kvmark
     assert (code, url in out) == (0, True)
     address = url.removeprefix("redis://")
     assert kvmark("down")[:2] == (0, f"Stopped redis: primary-1 {address}\n")
-    assert kvmark("down")[:2] == (0, "Nothing was up\n")
-    assert kvmark("down", "redis", "--remove")[0] == 0
+    assert kvmark("down")[:2] == (0, f"Nothing was up in {root}\n")
+    removed = f"redis was down already\nRemoved {root / 'redis'}\n"
+    assert kvmark("down", "redis", "--remove")[1] == removed
     assert not list(root.iterdir())
-    assert kvmark("up")[:2] == (0, "Nothing is up; start a system with: kvmark up redis\n")
+    text = f"Nothing is up in {root}; start a system with: kvmark up redis\n"
+    assert kvmark("up")[:2] == (0, text)
+
+
+def test_a_testbed_of_an_outer_folder_is_named(
+    up: Up, root: Path, monkeypatch: pytest.MonkeyPatch, kvmark: Run
+) -> None:
+    up()
+    inner = root.parent / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    monkeypatch.delenv("KVMARK_TESTBEDS")
+    nothing = f"kvmark: there is no testbed 'redis' in {inner}/testbeds, where there is none: start"
+    text = kvmark("run", "ycsb/a", "--system", "up:redis")[2]
+    assert text.startswith(nothing)
+    assert text.endswith(f"for one of another folder set KVMARK_TESTBEDS={root}\n")
 
 
 def test_up_and_down_print_json(with_redis: None, kvmark: Run) -> None:

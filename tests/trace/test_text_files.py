@@ -209,9 +209,7 @@ def test_the_output_is_recognised_by_its_first_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "sentence"), ERRORS["monitor"])
-def test_an_invalid_line_is_reported_with_its_number(
-    tmp_path: Path, line: str, sentence: str
-) -> None:
+def test_an_invalid_line_is_named_by_its_number(tmp_path: Path, line: str, sentence: str) -> None:
     with pytest.raises(ImportFileError, match=sentence):
         imported(tmp_path, f'1339518083.1 [0 127.0.0.1:1] "get" "k"\n{line}\n')
     assert not (tmp_path / "X.trace").exists()

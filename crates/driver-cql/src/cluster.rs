@@ -9,6 +9,7 @@ use std::time::Duration;
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::{KEEPALIVE, SILENCE};
 use kvmark_driver_server::timers::{sleep, timeout};
+use kvmark_driver_server::{Target, TlsProbe};
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
 use scylla::client::execution_profile::ExecutionProfile;
@@ -24,6 +25,12 @@ use crate::topology::{Topology, Watch};
 /// Time limit to open a session, as a multiple of the limit on connecting: one to discover the
 /// nodes, one to connect to all of them, and one for a node that is down.
 const EXCHANGES: u32 = 3;
+/// An OPTIONS frame, which needs no login.
+const TLS_PROBE: TlsProbe = TlsProbe {
+    request: &[4, 0, 0, 0, 5, 0, 0, 0, 0],
+    without: "leave tls out",
+    with: "give tls=true",
+};
 /// Interval between checks for changes of the cluster.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -46,7 +53,11 @@ impl Cluster {
         let runtime = runtime
             .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
         let session = runtime.block_on(build(settings));
-        let session = session.map_err(|failure| settings.refused(failure))?;
+        let session = session.map_err(|failure| {
+            let first = settings.address.nodes.first().expect("an address names at least one");
+            let target = Target::Tcp(first.clone());
+            settings.refused(TLS_PROBE.explain(failure, &target, settings.tls.is_some()))
+        })?;
         Ok(Self { session: Arc::new(session), watch: Arc::default(), runtime })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvmark_driver::{Description, OpenError};
 use kvmark_driver_server::framed::Lines;
-use kvmark_driver_server::{Load, Target, settle};
+use kvmark_driver_server::{Load, Target, TlsProbe, settle};
 use kvmark_plan::Outcome;
 use serde_json::Value;
 
@@ -25,6 +25,9 @@ const NUMBERS: &str = "bytes bytes_read bytes_written cas_badval cas_hits cas_mi
                        expired_unfetched get_expired get_hits get_misses incr_hits \
                        listen_disabled_num reclaimed rejected_connections rusage_system \
                        rusage_user total_connections total_items";
+
+const TLS_PROBE: TlsProbe =
+    TlsProbe { request: b"version\r\n", without: "leave tls out", with: "give tls=true" };
 
 /// The numbers that measure the load of a server.
 const COMMANDS: [&str; 2] = ["cmd_get", "cmd_set"];
@@ -58,7 +61,9 @@ impl Control {
         let lines = Lines::new(Arc::clone(&settings))?;
         let control = Self { settings, lines, load: Load::default() };
         for target in &control.settings.targets {
-            control.ask(target, b"version\r\n").map_err(|failure| failure.at(target))?;
+            control.ask(target, b"version\r\n").map_err(|failure| {
+                TLS_PROBE.explain(failure, target, control.settings.tls.is_some()).at(target)
+            })?;
         }
         Ok(control)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvmark_driver::{Description, OpenError};
 use kvmark_driver_server::framed::Lines;
-use kvmark_driver_server::{Load, Target, settle};
+use kvmark_driver_server::{Load, Target, TlsProbe, settle};
 use kvmark_plan::Outcome;
 
 use crate::connect::{encoded, send};
@@ -24,6 +24,9 @@ const NUMBERS: &str = "aof_current_size blocked_clients connected_clients evicte
                        rejected_connections total_commands_processed total_connections_received \
                        total_error_replies total_net_input_bytes total_net_output_bytes \
                        used_cpu_sys used_cpu_user used_memory used_memory_rss";
+
+const TLS_PROBE: TlsProbe =
+    TlsProbe { request: b"PING\r\n", without: "use redis:// without tls", with: "use rediss://" };
 
 /// The number that measures the load of a server.
 const COMMANDS: [&str; 1] = ["total_commands_processed"];
@@ -54,7 +57,7 @@ impl Control {
             return Ok(control);
         }
         let target = control.settings.target();
-        match control.ask(target, &["PING"]) {
+        match control.greet(target, &["PING"]) {
             // `settle` waits for a server that is loading.
             Err(failure) if failure.outcome != Outcome::Unavailable => Err(failure.at(target)),
             _ => Ok(control),
@@ -66,12 +69,18 @@ impl Control {
         self.lines.ask(target, &encoded(command), send)
     }
 
+    /// Sends a command that may be the first one to a server.
+    fn greet(&self, target: &Target, command: &[&str]) -> Result<Vec<u8>, Failure> {
+        let encrypts = self.settings.tls.is_some();
+        self.ask(target, command).map_err(|failure| TLS_PROBE.explain(failure, target, encrypts))
+    }
+
     /// The slots of a cluster, according to the first server that answers.
     pub(crate) fn shares(&self) -> Result<Vec<Share>, OpenError> {
         let known = self.lines.open();
         let mut refusal = None;
         for target in self.settings.targets.iter().chain(&known) {
-            let reply = self.ask(target, &CLUSTER_SLOTS);
+            let reply = self.greet(target, &CLUSTER_SLOTS);
             refusal = Some(match reply.and_then(|reply| read_shares(&reply, target)) {
                 Ok(shares) if !shares.is_empty() => return Ok(shares),
                 Ok(_) => OpenError::System(format!(

@@ -245,7 +245,12 @@ impl Prepared {
 /// # Errors
 /// [`OpenError::Option`] naming the text when it isn't one.
 pub(crate) fn plain(text: &str) -> Result<Vec<u8>, OpenError> {
-    let refuse = |why| OpenError::Option(format!("'{text}' can't be sent to prepare: {why}"));
+    let refuse = |why| {
+        OpenError::Option(format!(
+            "'{text}' can't be sent to prepare as a command of Redis: {why}; choose a workload \
+             with commands of Redis, or for any system"
+        ))
+    };
     let groups = words(text).map_err(refuse)?;
     let command =
         Command::new(&groups, &Names::new(&[]), Shows::Done, ReplyKind::Any).map_err(refuse)?;
@@ -539,7 +544,8 @@ mod tests {
     fn a_preparing_command_has_no_arguments() {
         assert_eq!(plain("FLUSHALL").unwrap(), b"*1\r\n$8\r\nFLUSHALL\r\n");
         let error = plain("SET {key} 1").unwrap_err().to_string();
-        let expected = "'SET {key} 1' can't be sent to prepare: there is no argument 'key'";
+        let expected = "'SET {key} 1' can't be sent to prepare as a command of Redis: there is no \
+                        argument 'key'";
         assert!(error.starts_with(expected), "{error}");
         assert!(plain("MSET [a b]").unwrap_err().to_string().contains("quote the brackets"));
     }

@@ -1,9 +1,17 @@
 //! Addresses of servers.
 
 use std::fmt;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kvmark_driver::OpenError;
+
+use crate::failure::Failure;
+
+/// Limit on a connection that only checks a server.
+pub(crate) const CHECK: Duration = Duration::from_secs(2);
 
 /// A host and a port, shown as `host:port` or `[IPv6]:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +34,18 @@ impl HostPort {
         let port = port.map_or(Some(default_port), |port| port.parse().ok())?;
         let usable = !host.is_empty() && port != 0;
         usable.then(|| Self { host: host.to_owned(), port })
+    }
+
+    /// Connects to the first of the host's addresses that accepts it, outside of a runtime.
+    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
+        let mut refusal = io::ErrorKind::NotFound.into();
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, CHECK) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
     }
 }
 
@@ -60,6 +80,18 @@ impl Target {
         }
         let tcp = |place| HostPort::parse(place, default_port).map(Self::Tcp);
         place.split(',').map(|place| tcp(place).ok_or_else(|| wrong(place))).collect()
+    }
+
+    /// Checks that the server accepts connections; of a Unix socket nothing.
+    ///
+    /// # Errors
+    /// [`OpenError::System`] if it doesn't.
+    pub fn check(&self) -> Result<(), OpenError> {
+        match self {
+            Self::Tcp(place) => place.connect().map(drop),
+            Self::Unix(_) => Ok(()),
+        }
+        .map_err(|error| Failure::unreachable(&error).at(self))
     }
 
     /// The host that a certificate names; a Unix socket has none.

@@ -21,5 +21,6 @@ pub use failure::Failure;
 pub use limits::{CONNECT_TIMEOUT_MS, CONNECTIONS, RECONNECT_MAX_MS};
 pub use status::{Load, settle};
 pub use tls::{
-    CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles, advice, certificates, roots,
+    CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles, TlsProbe, advice, certificates,
+    roots,
 };

@@ -1,15 +1,20 @@
 //! Encrypted connections. The server's certificate is always checked.
 
 use std::fmt;
+use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use tokio_rustls::rustls::client::WantsClientCert;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, ConfigBuilder, ContentType, RootCertStore, crypto,
+};
 
-use crate::address::Target;
+use crate::address::{CHECK, HostPort, Target};
+use crate::failure::Failure;
 use crate::limits::optional;
 
 /// The option `tls`.
@@ -102,11 +107,7 @@ impl Tls {
     /// [`OpenError::Option`] if a file is unusable, or the name is invalid.
     pub fn new(files: TlsFiles<'_>) -> Result<Self, OpenError> {
         let name = files.server_name.map(named).transpose().map_err(OpenError::Option)?;
-        let provider = Arc::new(crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider serves the default versions of TLS")
-            .with_root_certificates(roots(files.ca)?);
+        let config = trusting(roots(files.ca)?);
         let config = match files.own {
             None => config.with_no_client_auth(),
             Some((certificate, key)) => {
@@ -137,6 +138,59 @@ impl Tls {
             }
         }
     }
+}
+
+fn trusting(roots: RootCertStore) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider serves the default versions of TLS")
+        .with_root_certificates(roots)
+}
+
+/// Finds out whether a server that can't be used speaks TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsProbe {
+    /// A request without a login that the protocol answers.
+    pub request: &'static [u8],
+    /// Advice for a server without TLS.
+    pub without: &'static str,
+    /// Advice for a server with TLS.
+    pub with: &'static str,
+}
+
+impl TlsProbe {
+    /// The failure, with a clear reason if only one of server and client speaks TLS, as the first
+    /// byte of an answer to the other kind of request shows.
+    pub fn explain(&self, failure: Failure, target: &Target, encrypts: bool) -> Failure {
+        let Target::Tcp(place) = target else { return failure };
+        let request = if encrypts { self.request.to_vec() } else { client_hello() };
+        if !failure.ends_connection() || first_record(place, &request).ok() != Some(!encrypts) {
+            return failure;
+        }
+        let (fact, advice) =
+            if encrypts { ("doesn't speak", self.without) } else { ("speaks", self.with) };
+        Failure::new(failure.outcome, format!("it {fact} TLS: {advice}"))
+    }
+}
+
+/// Whether the answer to these bytes begins with a record of TLS.
+fn first_record(place: &HostPort, request: &[u8]) -> io::Result<bool> {
+    let mut stream = place.connect()?;
+    stream.set_read_timeout(Some(CHECK))?;
+    stream.write_all(request)?;
+    let mut first = [0];
+    stream.read_exact(&mut first)?;
+    Ok(matches!(ContentType::from(first[0]), ContentType::Alert | ContentType::Handshake))
+}
+
+/// The first message of a client, which names no server.
+fn client_hello() -> Vec<u8> {
+    let config = Arc::new(trusting(RootCertStore::empty()).with_no_client_auth());
+    let name = ServerName::try_from("localhost").expect("the name is valid");
+    let mut tls = ClientConnection::new(config, name).expect("the configuration is complete");
+    let mut bytes = Vec::new();
+    tls.write_tls(&mut bytes).expect("memory accepts every byte");
+    bytes
 }
 
 fn named(name: &str) -> Result<ServerName<'static>, String> {

@@ -383,12 +383,20 @@ pub fn defaults_are_described_and_disk_space_is_counted<S: ByteStore>(open: Open
         }
     }
     let before = fresh.driver.statistics()["disk_bytes"];
+    let mut random = 1_u32;
     for number in 0..64 {
-        let value = [number; 1 << 14];
+        // Bytes that can't be compressed.
+        let value: Vec<u8> = (0..1 << 14).map(|_| next(&mut random)).collect();
         write(&fresh.client, Kind::Insert, &format!("k{number}"), &[(0, &value)]);
     }
     fresh.driver.settle().expect("it settles");
     assert!(fresh.driver.statistics()["disk_bytes"] > before + f64::from(64 * (1 << 10)));
+}
+
+/// The next byte of a linear congruential generator.
+fn next(random: &mut u32) -> u8 {
+    *random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    (*random >> 24) as u8
 }
 
 /// Every write that was acknowledged before a SIGKILL is there, where the level promises it.
@@ -415,15 +423,9 @@ pub fn each_acknowledgement_waits_for_the_disk<S: ByteStore>(_: Open<S>) {
     let calls = folder.path().join("calls");
     let output = calls.to_str().expect("a path of text");
     let strace = ["strace", "-f", "-qq", "-o", output, "-e", "trace=fsync,fdatasync,msync"];
-    let synced = || fs::read_to_string(&calls).unwrap_or_default().matches("sync(").count();
-    let mut other = Other::start_by(&strace, &folder.path().join("db"), "sync");
-    other.wait_for("wrote ");
-    let before = synced();
-    for _ in 0..WRITES {
-        other.wait_for("wrote ");
-    }
-    let counted = synced() - before;
-    other.kill();
+    let task = format!("sync:{WRITES}");
+    Other::start_by(&strace, &folder.path().join("db"), &task).end();
+    let counted = fs::read_to_string(&calls).unwrap_or_default().matches("sync(").count();
     assert!(counted >= WRITES, "{counted} calls for {WRITES} acknowledgements");
 }
 
@@ -431,7 +433,9 @@ pub fn each_acknowledgement_waits_for_the_disk<S: ByteStore>(_: Open<S>) {
 pub fn child<S: ByteStore>(open: Open<S>) {
     let Ok(task) = env::var(CHILD) else { return };
     let (what, path) = task.split_once(' ').expect("a task and a folder");
-    let durability = if what == "hold" { "process" } else { what };
+    let (level, count) = what.split_once(':').unwrap_or((what, "1000000"));
+    let count: usize = count.parse().expect("a number of writes");
+    let durability = if level == "hold" { "process" } else { level };
     let options = json!({"create": true, "durability": durability});
     let driver = opened(open, Path::new(path), options);
     let client = session(&driver, 1);
@@ -445,7 +449,7 @@ pub fn child<S: ByteStore>(open: Open<S>) {
         io::stdin().read_to_end(&mut Vec::new()).expect("its input");
         return;
     }
-    for number in 0.. {
+    for number in 0..count {
         let key = format!("key{number}");
         insert(&client, &key, "value");
         say(&format!("wrote {key}"));

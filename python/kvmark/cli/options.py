@@ -202,9 +202,7 @@ System = Annotated[
 Clients = Annotated[
     int | None, number("Closed-loop clients; with --rate, limit of operations in flight.")
 ]
-Duration = Annotated[
-    int | None, duration("Length of the measurement: 500ms, 30s, 1h.", "--duration")
-]
+Duration = Annotated[int | None, duration("Length of measurement: 500ms, 30s, 1h.", "--duration")]
 Records = Annotated[int | None, number("Records of the dataset, such as 1M.")]
 Seed = Annotated[int, option("N", "Seed of all random choices.")]
 Timeout = Annotated[int | None, duration("Limit of service time, such as 500ms.", "--timeout")]

@@ -91,7 +91,8 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
     """Typer's message in our form, with a reference to help where it has no advice."""
     text = error.format_message().rstrip(".").replace(". Did you", " — did you")
     if text.startswith(_INVALID):
-        return text.removeprefix(_INVALID).replace("Value error, ", "")
+        text = text.removeprefix(_INVALID).replace("Value error, ", "")
+        return text.replace(": Input should", " must").partition(", unable to parse")[0]
     commands = (" ".join(words[:2]), words[0])
     name = next((f" {one}" for one in commands if one in {*COMMANDS, "runs", "trace"}), "")
     advice = "" if text.endswith("?") else f"; see kvmark{name} --help"

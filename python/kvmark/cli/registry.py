@@ -68,9 +68,9 @@ class StrictCommand(TyperCommand):
         """Parses the arguments."""
         extra = super().parse_args(ctx, args)
         if extra and not ctx.resilient_parsing:
-            raise SpecError(
-                f"{shown(extra[0])} is one word too many; see {ctx.command_path} --help"
-            )
+            is_url = ":" in extra[0] and any("--system" in one.opts for one in self.params)
+            advice = "give it with --system" if is_url else f"see {ctx.command_path} --help"
+            raise SpecError(f"{shown(extra[0])} is one word too many; {advice}")
         return extra
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -106,6 +106,9 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Finds the command that arguments begin with, and loads its module."""
+        under = next((one for one in COMMANDS if one.endswith(f" {args[0]}")), None)
+        if not (self.prefix or args[0] in self.commands or ctx.resilient_parsing) and under:
+            raise SpecError(f"no such command {shown(args[0])}: write kvmark {under}")
         name, command, others = super().resolve_command(ctx, args)
         if name is None or command is None:
             return name, command, others

@@ -158,9 +158,7 @@ class RunOptions(LoadOptions):
     fault: tuple[str, ...] = option(
         "TEXT", "Fault of a testbed, such as '10s pause primary-1 for 2s'; repeatable.", default=()
     )
-    fault_file: Path | None = option(
-        "FILE", "Faults as a YAML file with the key faults.", "--faults"
-    )
+    fault_file: Path | None = option("FILE", "Faults: a YAML file with the key faults.", "--faults")
     sweep: tuple[str, ...] = option(
         "OPTION=V,V,…",
         "Run once per value of an option: clients=1,10,100; repeatable for combinations.",

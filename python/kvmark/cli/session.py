@@ -65,7 +65,7 @@ def _url_of(name: str) -> str:
         raise UsageError(
             f"system: several testbeds are up; name one of {names}"
             if living
-            else "system: no testbed is up; start one with kvmark up"
+            else f"system: no testbed is up in {root}; start one with kvmark up redis"
         )
     return living[0].url
 

@@ -102,7 +102,9 @@ class Source:
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """The lines without their ends, whether those are of Unix or of Windows."""
-        return tuple(_last_written(line) for line in self._raw_lines)
+        # A terminal shows the end of a line over which progress was written.
+        ends = (line.rstrip("\r").rpartition("\r")[2] for line in self._raw_lines)
+        return tuple(end.removeprefix(_BOM) for end in ends)
 
     @cached_property
     def _raw_lines(self) -> list[str]:
@@ -199,11 +201,6 @@ def shown(text: str) -> str:
     """Part of a file for a sentence: short, and nothing in it commands a terminal."""
     short = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return f"'{printable(short)}'"
-
-
-def _last_written(line: str) -> str:
-    """What a terminal shows of a line over which progress was written."""
-    return line.rstrip("\r").rpartition("\r")[2].removeprefix(_BOM)
 
 
 def _text(name: str, data: bytes) -> str:

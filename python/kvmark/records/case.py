@@ -26,15 +26,16 @@ PLACES: Final = frozenset({
     "cluster-port", "create", "dir", "logfile", "path", "pidfile", "port", "proc-title-template",
     "seed", "tls-ca-cert-file", "tls-cert-file", "tls-key-file", "tls-port", "unixsocket",
 })  # fmt: skip
-#: Randomness, the share of one machine, the resolution of records, and the stall limit. Options of
-#: the system are compared one by one.
+#: Randomness, the share of one machine, the resolution of records, the stall limit and texts.
+#: Options of the system are compared one by one.
 IGNORED_PLAN_FIELDS: Final = (
     "seeds", "share", "format", "system", "interval_ns", "verify_memory_bytes", "stall_limit_ns",
+    "description",
 )  # fmt: skip
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
 #: Factors of studies that name systems.
-_SYSTEM_FACTORS: Final = ("levels.system", "levels.store", "levels.database")
+_SYSTEM_FACTORS: Final = {"levels.system", "levels.store", "levels.database"}
 _MOST_DIFFERENCES: Final = 3
 
 #: The places in a spec: the experiment's part, its name in it, the number of the block.
@@ -92,7 +93,8 @@ def by_case(runs: Iterable[Run], *, across_systems: bool = False) -> dict[Case, 
     for run in runs:
         values = described(run.manifest)
         if across_systems:
-            values = {place: text for place, text in values.items() if not _is_of_system(place)}
+            system = {place for place in values if place.startswith("system.")} | _SYSTEM_FACTORS
+            values = {place: text for place, text in values.items() if place not in system}
         key = sha256(json.dumps(sorted(values.items())).encode()).hexdigest()
         groups.setdefault(key, []).append(run)
         places[key] = values
@@ -125,10 +127,6 @@ def described(manifest: Manifest) -> dict[str, str]:
         if name not in PLACES:
             places[f"system.{name}"] = str(value)
     return places
-
-
-def _is_of_system(place: str) -> bool:
-    return place.startswith("system.") or place in _SYSTEM_FACTORS
 
 
 def _case(manifest: Manifest, *, across_systems: bool) -> Case:

@@ -101,6 +101,11 @@ class RunLine:
     #: Operations a second of the slowest case of an import; none for other runs.
     least_throughput: float | None = None
 
+    @property
+    def verdict(self) -> str:
+        """The judgement, or the state of a run without one."""
+        return self.judgement.value if self.judgement else self.entry.state
+
 
 def _now() -> datetime:
     return datetime.now(UTC)
@@ -191,7 +196,8 @@ class Records:
             return self.line(matching[0]).entry
         if matching:
             raise RecordsError(f"'{word}' can be {_some(matching)}: add to it until it is one")
-        raise RecordsError(f"there is no run '{word}' in {self.root}{_nearest(name, ids)}")
+        place = self.root.absolute()
+        raise RecordsError(f"there is no run '{word}' in {place}{_nearest(name, ids)}")
 
     def open(self, word: str) -> Run:
         """The run of a reference as in `find`, closed now if it has ended or was killed.
@@ -225,7 +231,8 @@ class Records:
         entry = next(islice(usable, back, None), None)
         if entry is None:
             which = "last" if back == 0 else f"last~{back}"
-            raise RecordsError(f"there is no run '{which}' in {self.root}: too few were made")
+            place = f"there is no run '{which}' in {self.root.absolute()}: too few were made"
+            raise RecordsError(f"{place}; use kvmark run, or name another folder with --runs")
         return entry
 
     def ids(self) -> Iterator[str]:
@@ -318,7 +325,7 @@ def _nearest(name: str, ids: Iterable[str]) -> str:
     import difflib  # noqa: PLC0415 - only this message needs it
 
     near = difflib.get_close_matches(name, sorted(ids), n=1, cutoff=0.5)
-    return f"; the nearest is {near[0]}" if near else ""
+    return f"; the nearest is {near[0]}" if near else "; see kvmark runs"
 
 
 def entries_of(

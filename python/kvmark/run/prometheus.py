@@ -34,10 +34,7 @@ _NODE: Final = ("node",)
 NAMES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "kvmark_run_info": ("The current run.", ("run", "workload", "driver")),
     "kvmark_phase": ("1 for the current phase.", ("phase",)),
-    "kvmark_operations_total": (
-        "Operations that ended, by outcome.",
-        ("phase", *_OPERATION, "outcome"),
-    ),
+    "kvmark_operations_total": ("Ended operations by outcome.", ("phase", *_OPERATION, "outcome")),
     "kvmark_completed_per_second": ("Completed rate of the newest interval.", _OPERATION),
     **{
         f"kvmark_{time}_seconds": (

@@ -53,11 +53,7 @@ class Library:
         lines = [line for line in lines if self._is_inside(line.entry)]
         if not filter_.verdict:
             return [self._line(line) for line in lines[:most]], len(lines)
-        matching = (
-            line
-            for line in map(self._line, lines)
-            if (line.judgement.value if line.judgement else line.entry.state) == filter_.verdict
-        )
+        matching = (one for one in map(self._line, lines) if one.verdict == filter_.verdict)
         shown = list(islice(matching, most))
         return shown, len(shown) if len(shown) < most else None
 

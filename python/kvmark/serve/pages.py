@@ -18,6 +18,7 @@ from kvmark.records.intervals import TIMED
 from kvmark.report.format import environment, figure_document, vega_library
 from kvmark.report.model import units
 from kvmark.report.model.page import Fact, Figure
+from kvmark.report.model.tables import Cell
 from kvmark.report.views.figures import rate_figure, response_figure
 from kvmark.report.views.gather import plan_facts
 from kvmark.report.views.runs_list import runs_grid
@@ -35,9 +36,15 @@ _STATIC = {
 def list_page(
     lines: Sequence[RunLine], total: int | None, filter_: Filter, tags: Sequence[str], place: Path
 ) -> str:
-    """The list of the newest runs, of ``total`` in the folder."""
+    """The list of the newest runs, of ``total`` in the folder, by command."""
+    grid = runs_grid(lines)
+    commands: dict[str, list[tuple[RunLine, tuple[Cell, ...]]]] = {}
+    for line, row in zip(lines, grid.rows, strict=True):
+        studies = (tag for tag in line.entry.tags if tag.startswith("study:"))
+        commands.setdefault(next(studies, line.entry.id), []).append((line, row))
     return environment(*_PACKAGES).get_template("list.html.j2").render(
-        grid=runs_grid(lines),
+        grid=grid,
+        commands=commands,
         lines=lines,
         filter=filter_,
         tags=tags,

@@ -222,7 +222,10 @@ def parse_objective(text: str) -> Objective:
         raise SpecError(
             f"{shown(text)} bounds {metric.name} on the wrong side; write {metric.name}{wanted}…"
         )
-    value = _bound(metric.measure, bound)
+    try:
+        value = _bound(metric.measure, bound)
+    except SpecError as wrong:
+        raise SpecError(f"{shown(text)} is not one objective: {wrong.message}") from wrong
     if value == 0 and not (inclusive and metric.measure == "errors"):
         allowed = " or errors<=0" if metric.measure == "errors" else ""
         raise SpecError(f"{shown(text)} can't be met; write a bound above 0{allowed}")

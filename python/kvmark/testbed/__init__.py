@@ -15,8 +15,11 @@ STUDY_PREFIX: Final = "study-"
 
 
 def testbeds_root() -> Path:
-    """The folder that `KVMARK_TESTBEDS` names, or else `testbeds` in the current folder."""
-    return Path(os.environ.get("KVMARK_TESTBEDS") or "testbeds")
+    """The folder that `KVMARK_TESTBEDS` names, or else `testbeds` in the current folder.
+
+    Messages show the absolute path.
+    """
+    return Path(os.environ.get("KVMARK_TESTBEDS") or "testbeds").absolute()
 
 
 def names_of_testbeds(root: Path) -> list[str]:

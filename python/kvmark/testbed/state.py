@@ -223,8 +223,13 @@ def find_testbed(root: Path, name: str) -> Testbed:
     """
     testbed = known_testbed(root, name)
     if testbed is None:
-        names = ", ".join(names_of_testbeds(root))
-        raise UsageError(f"there is no testbed '{name}' in {root}; there is {names or 'none'}")
+        names = ", ".join(names_of_testbeds(root)) or "none"
+        outer = (folder / root.name for folder in root.parent.parents)
+        place = next((one for one in outer if name in names_of_testbeds(one)), "FOLDER")
+        raise UsageError(
+            f"there is no testbed '{name}' in {root}, where there is {names}: start it with kvmark"
+            f" up, or for one of another folder set KVMARK_TESTBEDS={place}"
+        )
     return testbed
 
 

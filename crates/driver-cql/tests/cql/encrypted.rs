@@ -72,6 +72,17 @@ fn a_certificate_for_another_address_or_of_another_authority_is_rejected() {
 }
 
 #[test]
+fn a_node_that_alone_speaks_tls_or_alone_does_not_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (peer, authority) = node(folder.path(), "127.0.0.1");
+    let error = refusal(&peer.address, json!({}), &layout(1));
+    assert!(error.ends_with(": it speaks TLS: give tls=true"), "{error}");
+    let plain = Peer::at("127.0.0.1:0", Guard::default(), |_| Act::Row("k", "v"));
+    let error = refusal(&plain.address, json!({"tls": true, "ca_file": authority}), &layout(1));
+    assert!(error.ends_with(": it doesn't speak TLS: leave tls out"), "{error}");
+}
+
+#[test]
 fn a_wrong_or_missing_password_is_rejected_without_showing_it() {
     let folder = tempfile::tempdir().unwrap();
     let (peer, authority) = node(folder.path(), "127.0.0.1");

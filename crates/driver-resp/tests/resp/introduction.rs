@@ -180,6 +180,23 @@ fn an_encrypted_connection_needs_a_trusted_certificate_with_the_right_name() {
 }
 
 #[test]
+fn a_server_that_alone_speaks_tls_or_alone_does_not_is_named() {
+    let (port, pem) = encrypted(None, || record("tls"));
+    for cluster in [false, true] {
+        let error = refusal(&format!("127.0.0.1:{port}"), json!({ "cluster": cluster }));
+        assert!(error.ends_with(&format!(":{port}: it speaks TLS: use rediss://")), "{error}");
+    }
+    let plain = Server::new(|_, peer| {
+        peer.hear();
+        peer.say("-NOAUTH\r\n");
+    });
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(pem.as_bytes()).unwrap();
+    let error = refusal(&plain.address, json!({ "tls": true, "ca_file": file.path() }));
+    assert!(error.ends_with(": it doesn't speak TLS: use redis:// without tls"), "{error}");
+}
+
+#[test]
 fn an_encrypted_record_is_read_to_its_end() {
     // One TLS record answers two reads; the second reply takes many records.
     let long = || "x".repeat(500_000);

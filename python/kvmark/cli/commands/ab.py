@@ -67,6 +67,8 @@ def ab(options: ABOptions) -> None:
             raise SpecError("--answer measures nothing: leave the arguments of the sides out")
         _print_stored(options.answer, options)
         return
+    if not (options.shared_words or options.base):
+        raise SpecError("ab needs arguments of kvmark run for both sides: 'ycsb/a --system URL'")
     words, pin = options.shared_words, options.pin
     words = f"{words} --pin {','.join(map(str, pin))}" if pin else words
     sides = {name: _side(name, words, getattr(options, name)) for name in _NAMES}

@@ -30,9 +30,7 @@ class CapacityOptions(LoadOptions):
     command: ClassVar[str] = "capacity"
 
     confirm: int = option("N", "Runs with other seeds that confirm each end.", default=3)
-    repetitions: int | None = option(
-        "N", "Runs at each end in total: one more than --confirm.", min=1
-    )
+    repetitions: int | None = option("N", "Runs at each end: one more than --confirm.", min=1)
     within: str = option("SHARE", "Largest distance between the ends.", default="3%")
     first: str | None = option(
         "RATE", "First rate (default: half the closed model's throughput).", "--from"

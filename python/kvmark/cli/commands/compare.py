@@ -47,9 +47,7 @@ class ComparisonOptions:
     )
     if_unknown: IfUnknown = choice("fail", "Result of a condition that the runs can't decide.")
     format: Literal["text", "md"] = choice("text", "Output format.")
-    junit_file: Path | None = option(
-        "FILE", "Write the conditions as JUnit XML as well.", "--junit"
-    )
+    junit_file: Path | None = option("FILE", "Write the conditions as JUnit XML too.", "--junit")
 
     @cached_property
     def gate(self) -> Gate:

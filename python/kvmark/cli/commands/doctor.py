@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from kvmark.cli import options
 from kvmark.cli.output import print_result
 from kvmark.records import Records
+from kvmark.testbed import names_of_testbeds, testbeds_root
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -91,6 +92,8 @@ def _findings(runs: Path) -> Iterator[Diagnosis]:
     advice = f"raise it: ulimit -n {_LEAST_FILES}"
     yield _checked("open files", found, advice, good=soft == -1 or soft >= _LEAST_FILES)
     yield _disk(runs)
+    root = testbeds_root()
+    yield Diagnosis("testbeds", "good", f"{', '.join(names_of_testbeds(root)) or 'none'} in {root}")
 
 
 def _kernel_clock(file: Path) -> str:

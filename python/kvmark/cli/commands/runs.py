@@ -65,7 +65,11 @@ def list_(
         judged = judged_lines(records, judged)
     from kvmark.report.views.runs_list import runs_text
 
-    print_result("runs", {"runs": judged} if json else runs_text(judged, terminal_width()))
+    if json or judged:
+        print_result("runs", {"runs": judged} if json else runs_text(judged, terminal_width()))
+        return
+    place = f"{' with this tag' if tag else ''} in {records.root.absolute()}"
+    typer.echo(f"No runs{place} yet: measure with kvmark run, or name another folder with --runs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,9 +25,7 @@ _SERVED_BY: Final = frozenset({"starlette", "uvicorn"})
 """The libraries of the extra `serve`."""
 _RunName = Annotated[
     str,
-    argument(
-        "RUN", "Run: id, beginning of an id, last, or last~1.", autocompletion=completion.one_run
-    ),
+    argument("RUN", "Run: id, start of an id, last, or last~1.", autocompletion=completion.one_run),
 ]
 
 
@@ -60,9 +58,7 @@ def show(
 def export(
     word: _RunName = "last",
     format: Literal["ycsb", "json", "csv", "hlog"] = choice("json", "Format of the text."),
-    output: Path | None = option(
-        "FILE", "File to write (default: standard output).", "--output", "-o"
-    ),
+    output: Path | None = option("FILE", "File (default: standard output).", "--output", "-o"),
     force: options.Force = False,
     folder: options.KeptRuns = None,
     json: options.Json = False,
@@ -217,9 +213,7 @@ def scaling(
 
 def serve(
     folder: options.KeptRuns = None,
-    port: int = option(
-        "PORT", "Port of 127.0.0.1; 0: any free port.", default=8765, min=0, max=65535
-    ),
+    port: int = option("PORT", "Port of 127.0.0.1; 0: any free.", default=8765, min=0, max=65535),
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kvmark.experiment.study.definition import Study
     from kvmark.spec.study import StudyFile
 
+_NAME_WIDTH: Final = 20
+"""Width of most names of workloads; longer ones move their descriptions."""
 _SYSTEM = {"parser": system_name, "autocompletion": completion.system}
 
 
@@ -30,9 +32,7 @@ class StudyOptions(ExperimentOptions):
     name: str | None = argument(
         "STUDY", "Name such as hcassandra, or YAML file.", None, autocompletion=completion.study
     )
-    system: SystemName | None = option(
-        "URL", "System to measure instead of the study's.", **_SYSTEM
-    )
+    system: SystemName | None = option("URL", "System in place of the study's.", **_SYSTEM)
     through: tuple[SystemName, ...] = option(
         "URL",
         "Proxy to measure through as well: a URL or up:NAME, or LEVEL=URL to name its level;"
@@ -131,17 +131,16 @@ def _print_cases(study: Study, options: StudyOptions) -> None:
 
 
 def workloads(
-    name: str | None = argument(
-        "NAME", "Workload to print.", None, autocompletion=completion.workload
-    ),
+    name: str | None = argument("NAME", "Workload.", None, autocompletion=completion.workload),
     json: options.Json = False,
 ) -> None:
     """Lists the ready workloads, or prints one."""
-    if json and name:
+    if name and json:
         print_json("workload", {"name": name, "text": catalog.text(name)})
-    elif json:
+    elif name:
+        typer.echo(catalog.text(name), nl=False)
+    else:
         texts = {one: " ".join(catalog.load(one).description.split()) for one in catalog.names()}
         listed = [{"name": one, "description": text} for one, text in texts.items()]
-        print_json("workloads", {"workloads": listed})
-    else:
-        typer.echo(catalog.text(name) if name else "\n".join(catalog.names()), nl=name is None)
+        lines = (f"{one:<{_NAME_WIDTH}}  {text}" for one, text in texts.items())
+        print_json("workloads", {"workloads": listed}) if json else typer.echo("\n".join(lines))

@@ -51,9 +51,7 @@ Existing = Annotated[Path, argument("TRACE", "Folder of a trace, X.trace.", show
 
 
 def record(
-    listen: Annotated[
-        str, option("[HOST:]PORT", "Address for clients; HOST is 127.0.0.1 by default.")
-    ],
+    listen: Annotated[str, option("[HOST:]PORT", "Address for clients; default HOST 127.0.0.1.")],
     to: Annotated[
         SystemName,
         option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),

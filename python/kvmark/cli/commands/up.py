@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 class _NewTestbed:
     """Options about the testbed itself."""
 
-    name: str | None = option(
-        "NAME", "Name of the testbed (default: the system's, or a proxy's kind)."
-    )
+    name: str | None = option("NAME", "Name (default: the system's, or a proxy's kind).")
     new: bool = flag("Start another testbed besides an existing one.", "--new")
 
 
@@ -95,7 +93,8 @@ def _parameter(wishes: Sequence[tuple[System, OptionSpec]]) -> Parameter:
 def up(context: typer.Context, *, system: str | None, json: bool, quiet: bool, **_: Any) -> None:
     """Starts a testbed, or restarts a stopped one. Without a name, lists them.
 
-    Testbeds are kept in the folder testbeds, or that of $KVMARK_TESTBEDS.
+    Testbeds are kept in the folder testbeds of the current folder, or in $KVMARK_TESTBEDS. Other
+    commands find them only from the same folder.
     """
     from kvmark.cli.commands import up_run
 
@@ -118,9 +117,10 @@ def down(
     from kvmark.cli.commands.up_run import stopped_document, stopped_text
     from kvmark.testbed.control import take_down
 
-    stopped = take_down(testbeds_root(), name, remove=remove)
+    root = testbeds_root()
+    stopped = take_down(root, name, remove=remove)
     document = {"stopped": [stopped_document(one) for one in stopped]}
-    print_result("down", document if json else stopped_text(stopped, named=name is not None))
+    print_result("down", document if json else stopped_text(stopped, root, named=name is not None))
 
 
 WITH_OPTIONS: Final = {"up": _with_options}

@@ -90,12 +90,14 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 def list_testbeds(*, json: bool) -> None:
     """Prints all testbeds with their states."""
-    testbeds = all_testbeds(testbeds_root())
+    root = testbeds_root()
+    testbeds = all_testbeds(root)
     width = max((len(testbed.name) for testbed in testbeds), default=0)
-    text = Text("\n").join(_line(testbed, width) for testbed in testbeds)
+    place = Text(f"In {root}:", "dim")
+    text = Text("\n").join([place, *(_line(testbed, width) for testbed in testbeds)])
     document = {"testbeds": [testbed_document(testbed) for testbed in testbeds]}
-    nothing = Text("Nothing is up; start a system with: kvmark up redis")
-    print_result("testbeds", document if json else text or nothing)
+    nothing = Text(f"Nothing is up in {root}; start a system with: kvmark up redis")
+    print_result("testbeds", document if json else text if testbeds else nothing)
 
 
 def _line(testbed: Testbed, width: int) -> Text:
@@ -120,11 +122,12 @@ def started_text(testbed: Testbed, state: State) -> Text:
     lost = system_of(testbed).forgets(testbed.made_with)
     if state == "up again" and lost:
         lines.append(Text(lost))
-    return Text("\n").join([*lines, Text(f"Stop it with: kvmark down {testbed.name}", "dim")])
+    last = f"It is in {testbed.folder}; stop it with: kvmark down {testbed.name}"
+    return Text("\n").join([*lines, Text(last, "dim")])
 
 
-def stopped_text(stopped: Sequence[Stopped], *, named: bool) -> Text:
-    """The lines about stopped testbeds, all or the named one."""
+def stopped_text(stopped: Sequence[Stopped], root: Path, *, named: bool) -> Text:
+    """The lines about stopped testbeds of a folder, all or the named one."""
     lines = []
     for one in stopped:
         if one.nodes:
@@ -132,8 +135,8 @@ def stopped_text(stopped: Sequence[Stopped], *, named: bool) -> Text:
         elif named:
             lines.append(f"{one.name} was down already")
         if one.removed:
-            lines.append(f"Removed the folder of {one.name}")
-    return Text("\n".join(lines or ["Nothing was up"]))
+            lines.append(f"Removed {root / one.name}")
+    return Text("\n".join(lines or [f"Nothing was up in {root}"]))
 
 
 def _servers(nodes: Sequence[Node]) -> str:

@@ -281,7 +281,9 @@ def _settings_text(spec: StressSpec) -> str:
     for name, value in groups.items():
         if isinstance(value, Mapping):
             lines.append(f"{name.replace('_', ' ').title()}:")
-            lines += [_setting(inner, one) for inner, one in value.items()]
+            # A URL has the hosts and their port.
+            out = {"hosts", "port"} if name == "target" and spec.target.url is not None else ()
+            lines += [_setting(inner, one) for inner, one in value.items() if inner not in out]
     return "\n".join([*lines, ""])
 
 

@@ -483,7 +483,11 @@ def _hosts(line: Arguments) -> tuple[str, ...]:
     if text.startswith(_URLS):
         return (text,)
     refuse_credentials("-node", text, "-mode user= password=")
-    return tuple(text.split(","))
+    hosts = tuple(text.split(","))
+    for host, colon, port in (host.partition(":") for host in hosts):
+        if colon and port.isdecimal():
+            raise SpecError(f"-node: {host} has a port; leave it out and give -port native={port}")
+    return hosts
 
 
 def _file_text(option: str, path: str, encoding: str = "utf-8") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
@@ -18,17 +18,12 @@ _METAVARS: Final = {"nothing": "", "whole": " N", "number": " X"} | dict.fromkey
 )
 
 
-@offered
-def _application_names(_ctx: typer.Context, _incomplete: str) -> Iterator[str]:
-    yield from APPS
-
-
 def app(
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="NAME [--FLAG VALUE]...",
-            autocompletion=_application_names,
+            autocompletion=offered(lambda *_: APPS),
             help="An application and its flags.",
         ),
     ] = None,

@@ -18,7 +18,7 @@ from kvmark.report.model import units
 from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Fact, Figure, Page, Provenance, Section
 from kvmark.report.model.tables import Cell, Grid, Table, changes
-from kvmark.report.model.units import Bounded
+from kvmark.report.model.units import Bounded, listed
 from kvmark.report.views import charts, figures, verdicts
 from kvmark.report.views.figures import interval_quantiles
 from kvmark.report.views.gather import MOST_CURVES, MOST_DRAWN
@@ -32,6 +32,10 @@ _NO_SECTIONS: Final = (
     f"A page of more than {_MOST_SECTIONS} runs has no section for each run. Print the other"
     " figures of a run with kvmark show RUN."
 )
+_UNIQUE: Final = frozenset({
+    "Begun", "Clock", "File", "Host", "Imported", "Measured", "SHA-256", "Seeds",
+})  # fmt: skip
+"""Facts that differ between all runs, or are part of others."""
 _BARS: Final = "bars are 95 % confidence intervals by what moves within each run"
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 
@@ -82,10 +86,14 @@ def runs_page(runs: Sequence[RunAnswer]) -> Page:
     if len(runs) == 1:
         return run_page(runs[0])
     counts = verdicts.verdict_counts(run.verdict for run in runs)
+    differences = tuple(_differences(runs))
+    labels = [fact.label.lower() for fact in differences] or ["nothing that was asked for"]
+    sentences = [f"The runs differ in {listed(labels)}.", _NO_SECTIONS]
     overview = Section(
         name="side-by-side",
         title="Side by side",
-        answer=_NO_SECTIONS if len(runs) > _MOST_SECTIONS else "",
+        facts=differences if len(runs) <= MOST_DRAWN else (),
+        answer=" ".join(sentences[: 2 if len(runs) > _MOST_SECTIONS else 1]),
         grids=(side_by_side_grid(runs),),
         figures=side_by_side_figures(runs),
     )
@@ -201,13 +209,25 @@ def _sides(number: int, title: str, run: RunAnswer) -> Iterator[_Side]:
 
 
 def _run_titles(runs: Sequence[RunAnswer]) -> list[str]:
-    """The title of each run, with the parts of its request that differ between runs."""
-    facts = [() if run.imported else run.request for run in runs]
-    requests = [{one.label: one.text for one in each} for each in facts if each]
-    labels = {label for request in requests for label in request}
-    varied = {label for label in labels if len({one.get(label) for one in requests}) > 1}
-    parts = ([one.text for one in each if one.label in varied] for each in facts)
+    """The title of each run; of many runs with the parts of its request that differ."""
+    measured = [run for run in runs if not run.imported and len(runs) > MOST_DRAWN]
+    varied = {fact.label for fact in _differences(measured)}
+    facts = [[fact for fact in run.request if not run.imported] for run in runs]
+    parts = [[fact.text for fact in of_run if fact.label in varied] for of_run in facts]
     return [", ".join([run.title, *texts]) for run, texts in zip(runs, parts, strict=True)]
+
+
+def _differences(runs: Sequence[RunAnswer]) -> Iterator[Fact]:
+    """The facts in which runs differ: each text with the numbers of its runs."""
+    sources = [(*run.provenance.top, *run.provenance.facts, *run.request) for run in runs]
+    texts = [{fact.label: fact.text for fact in facts} for facts in sources]
+    for label in dict.fromkeys(label for one in texts for label in one if label not in _UNIQUE):
+        numbers: dict[str, list[str]] = {}
+        for number, one in enumerate(texts, 1):
+            numbers.setdefault(one.get(label, "none"), []).append(f"run {number}")
+        if len(numbers) > 1:
+            parts = (f"{text} ({', '.join(of_text)})" for text, of_text in numbers.items())
+            yield Fact(label, "; ".join(parts))
 
 
 def side_by_side_figures(runs: Sequence[RunAnswer]) -> tuple[Figure, ...]:

@@ -22,7 +22,7 @@ _MINUTE: Final = 16
 
 def runs_text(runs: Sequence[RunLine], width: int) -> Text:
     """The list of runs for a terminal."""
-    return to_text(runs_grid(runs), width) if runs else Text("No runs yet.")
+    return to_text(runs_grid(runs), width)
 
 
 def runs_grid(lines: Sequence[RunLine]) -> Grid:

@@ -92,9 +92,7 @@ class CassandraOptions(TestbedOptions):
     nodes: int = system.option(
         1, "nodes, at 127.0.0.1, 127.0.0.2 and so on.", "N", least=1, most=_MOST_NODES
     )
-    version: str = system.option(
-        "5.0", "5.0, 6.0, or an exact version.", "VERSION", read=exact_version
-    )
+    version: str = system.option("5.0", "5.0, 6.0, or an exact one.", "VERSION", read=exact_version)
     """A key of `artifacts.VERSIONS`, or an exact version."""
     heap_bytes: int | None = system.size_option(
         None, "of each node, such as 512M; else as the machine has it.", "heap"
@@ -109,9 +107,7 @@ class CassandraOptions(TestbedOptions):
     password: Secret | None = None
     """Of the user `cassandra`; None for nodes without login."""
     tls: bool = False
-    settings: Settings = system.settings_option(
-        "any setting of cassandra.yaml, nested ones with dots."
-    )
+    settings: Settings = system.settings_option("settings of cassandra.yaml, nested with dots.")
     """Settings of cassandra.yaml; values are YAML."""
     network: bool = False
     """Whether each node has its own address and link, which faults can disturb."""

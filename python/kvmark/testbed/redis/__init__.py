@@ -104,9 +104,7 @@ class RedisOptions(TestbedOptions):
     password: Secret | None = None
     tls: bool = False
     replicas: int = system.option(0, "replicas of each primary.", "N", least=0)
-    cluster: int | None = system.option(
-        None, "a cluster with this number of primaries.", "N", least=1
-    )
+    cluster: int | None = system.option(None, "a cluster's number of primaries.", "N", least=1)
     """Primaries of a Redis Cluster; None for a server without cluster mode."""
     io_threads: int | None = system.option(None, "the setting io-threads.", "N", least=1)
     maxclients: int = system.option(10_000, "connections for clients.", "N", least=1)
