@@ -1,11 +1,9 @@
 //! Acknowledged writes are read back at the end, and lost ones are counted.
 
-mod support;
-
+use crate::support::recording::Recording;
+use crate::support::{closed, plan, record};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, VerifyRecord};
-use support::recording::Recording;
-use support::{closed, plan, record};
 
 const WRITES: u64 = 5_000;
 
