@@ -31,9 +31,13 @@ ALLOWED = ROOT / "tests" / "may_be_skipped.toml"
 MOST_ALLOWED = 3
 CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"), "test", "--release", "--locked",
          "--workspace", "--exclude", "kvmark-pyext")  # fmt: skip
-PYTEST = (sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "loadfile",
-          "--no-loadscope-reorder", "-o", "junit_family=xunit1")  # fmt: skip
+# Two processes a core: tests wait half of the time.
+PYTEST = (sys.executable, "-m", "pytest", "-n", str(2 * len(os.sched_getaffinity(0))),
+          "-o", "junit_family=xunit1")  # fmt: skip
 EVERYDAY = ("-m", "not heavy")
+# Without examples, which only tests with valgrind use, and tests of documents, of which there are
+# none: each is another link.
+EVERYDAY_TARGETS = ("--lib", "--bins", "--tests")
 SLOWEST = ("--durations", "10")
 MANY_FILES = "needs redis-server and 12,000 open files"
 CASSANDRA = "needs a node of Cassandra"
@@ -87,8 +91,10 @@ def provided(reason: str) -> Iterator[Mapping[str, str]]:
     if reason == CASSANDRA:
         print("starting a node of Cassandra for the tests in Rust", flush=True)
         try:
-            with with_cassandra.node(os.environ) as address:
-                yield {with_cassandra.ADDRESS: address}
+            with with_cassandra.node(os.environ) as variables:
+                # For the tests in Python, too.
+                os.environ |= variables
+                yield variables
         except with_cassandra.NoNode as problem:
             raise Missing(str(problem)) from None
         return
@@ -136,29 +142,28 @@ def cargo_test(
     return running.returncode, seen
 
 
-def tests_in_rust(*, everyday: bool) -> tuple[int, list[Skip]]:
+def tests_in_rust(servers: ExitStack, *, everyday: bool) -> tuple[int, list[Skip]]:
     """The tests in Rust: first those without needs, then those whose need can be provided."""
-    code, seen = cargo_test((), {})
+    code, seen = cargo_test(EVERYDAY_TARGETS if everyday else (), {})
     ignored = {test: why for test, (how, why) in seen.items() if how == "ignored"}
     if everyday:
         ignored = {test: why for test, why in ignored.items() if why not in LEFT_OUT}
-    with ExitStack() as servers:
-        for reason in (*PROGRAMS, CASSANDRA):
-            waiting = [test for test, why in ignored.items() if why == reason]
-            if code or not waiting:
-                continue
-            try:
-                more = servers.enter_context(provided(reason))
-            except Missing as missing:
-                print(f"{len(waiting)} tests are skipped: {reason}: {missing}", flush=True)
-                ignored.update(dict.fromkeys(waiting, f"{reason}: {missing}"))
-                continue
-            for tested in sorted({tested for tested, _ in waiting}):
-                names = [name for other, name in waiting if other == tested]
-                words = ("--test", tested, "--", "--ignored", "--exact", *names)
-                failed, again = cargo_test(words, more)
-                code = code or failed
-                ignored = {test: why for test, why in ignored.items() if test not in again}
+    for reason in (*PROGRAMS, CASSANDRA):
+        waiting = [test for test, why in ignored.items() if why == reason]
+        if code or not waiting:
+            continue
+        try:
+            more = servers.enter_context(provided(reason))
+        except Missing as missing:
+            print(f"{len(waiting)} tests are skipped: {reason}: {missing}", flush=True)
+            ignored.update(dict.fromkeys(waiting, f"{reason}: {missing}"))
+            continue
+        for tested in sorted({tested for tested, _ in waiting}):
+            names = [name for other, name in waiting if other == tested]
+            words = ("--test", tested, "--", "--ignored", "--exact", *names)
+            failed, again = cargo_test(words, more)
+            code = code or failed
+            ignored = {test: why for test, why in ignored.items() if test not in again}
     return code, [Skip(f"{tested}::{name}", why) for (tested, name), why in ignored.items()]
 
 
@@ -212,12 +217,13 @@ def main() -> int:
     """Runs the tests and returns the exit code."""
     everyday = "--everyday" in sys.argv
     allowed = read_allowed(ALLOWED.read_text())
-    code, skips = tests_in_rust(everyday=everyday)
-    if code == 0:
-        code, skips_in_python = tests_in_python(everyday=everyday)
-        skips += skips_in_python
-    else:
-        skips.append(Skip("all tests in Python", "those in Rust failed"))
+    with ExitStack() as servers:
+        code, skips = tests_in_rust(servers, everyday=everyday)
+        if code == 0:
+            code, skips_in_python = tests_in_python(everyday=everyday)
+            skips += skips_in_python
+        else:
+            skips.append(Skip("all tests in Python", "those in Rust failed"))
     more, lines = report(skips, allowed)
     print("", *lines, sep="\n")
     if everyday:

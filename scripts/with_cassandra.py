@@ -1,8 +1,9 @@
-"""Runs a command with a node of Cassandra, whose address is in KVMARK_TEST_CQL.
+"""Runs a command with a node of Cassandra.
 
 .venv/bin/python scripts/with_cassandra.py COMMAND [ARGUMENT…]
 
-If no node can be started, the reason is printed and the command doesn't run.
+KVMARK_TEST_CQL has the node's address, and KVMARK_TEST_NODE the folder of its testbed. If no node
+can be started, the reason is printed and the command doesn't run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ REQUESTS = ("read", "range", "write", "truncate")
 SETTINGS = [word for name in REQUESTS for word in ("--set", f"{name}_request_timeout=5m")]
 UP = [KVMARK, "up", "cassandra", "--heap", "512M", "--json", *SETTINGS]
 DOWN = [KVMARK, "down", "--remove"]
-ADDRESS = "KVMARK_TEST_CQL"
+ADDRESS, FOLDER = "KVMARK_TEST_CQL", "KVMARK_TEST_NODE"
 
 
 class NoNode(Exception):
@@ -31,13 +32,13 @@ class NoNode(Exception):
 
 
 @contextmanager
-def node(environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a node: that of the environment, or of one that is started for a while.
+def node(environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The variables of a node: those of the environment, or of one that is started for a while.
 
     Raises NoNode if none can be started.
     """
     if environment.get(ADDRESS):
-        yield environment[ADDRESS]
+        yield {name: environment[name] for name in (ADDRESS, FOLDER) if name in environment}
         return
     with tempfile.TemporaryDirectory() as folder:
         variables = {**environment, "KVMARK_TESTBEDS": folder}
@@ -46,7 +47,8 @@ def node(environment: Mapping[str, str]) -> Iterator[str]:
             if started.returncode != 0:
                 errors = started.stderr.strip().splitlines() or ["kvmark up gave no reason"]
                 raise NoNode(errors[-1])
-            yield urlsplit(json.loads(started.stdout)["url"]).netloc
+            address = urlsplit(json.loads(started.stdout)["url"]).netloc
+            yield {ADDRESS: address, FOLDER: str(Path(folder) / "cassandra")}
         finally:
             subprocess.run(DOWN, env=variables, capture_output=True, check=False)
 
@@ -54,9 +56,9 @@ def node(environment: Mapping[str, str]) -> Iterator[str]:
 def main(command: list[str]) -> int:
     """Runs the command and returns its exit code, or 1 without a node."""
     try:
-        with node(os.environ) as address:
-            variables = {**os.environ, ADDRESS: address}
-            return subprocess.run(command, env=variables, check=False).returncode
+        with node(os.environ) as variables:
+            both = {**os.environ, **variables}
+            return subprocess.run(command, env=both, check=False).returncode
     except NoNode as problem:
         print(f"There is no node of Cassandra: {problem}", file=sys.stderr)
         return 1

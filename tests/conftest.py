@@ -1,6 +1,7 @@
 """What all tests have in common: examples, interrupts, and documents that are as published."""
 
 import json
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from kvmark.records import Records
 
@@ -28,34 +31,46 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-HEAVY_FIXTURES = frozenset({"node", "nodes", "cluster", "browser"})
+HEAVY_FIXTURES = frozenset({"browser", "cluster", "node", "nodes", "with_cassandra"})
 """Of tests with Java, a cluster of machines or a browser."""
+STORES = frozenset({
+    "fleet", "generator", "kvmark", "make_run", "program", "served", "simulated", "stress", "up",
+    "user",
+})  # fmt: skip
+"""Fixtures of tests that measure, or that start a server or have a database on disk."""
 HEAVY_FILES = frozenset({
-    "boundary/test_what_can_be_taken_out.py",
-    "commands/test_listing_runs.py",
-    "end_to_end/test_experiments.py",
-    "end_to_end/test_failing_systems.py",
-    "end_to_end/test_interrupts.py",
-    "end_to_end/test_ownership.py",
-    "end_to_end/test_redis_faults.py",
-    "end_to_end/test_secrets.py",
-    "end_to_end/test_traces.py",
-    "end_to_end/test_verification.py",
-    "experiment/test_executed_studies.py",
-    "experiment/test_resumed_studies.py",
-    "fleet/test_wrong_use.py",
-    "simulation/test_queues.py",
+    "boundary/test_what_can_be_taken_out.py", "commands/test_listing_runs.py",
+    "end_to_end/test_experiments.py", "end_to_end/test_failing_systems.py",
+    "end_to_end/test_interrupts.py", "end_to_end/test_ownership.py", "end_to_end/test_secrets.py",
+    "end_to_end/test_verification.py", "fleet/test_wrong_use.py",
 })  # fmt: skip
 """Files of tests that take minutes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that `make test` leaves out."""
+    """Marks each test as `unit`, `store` or `heavy`."""
     for item in items:
         names = frozenset(getattr(item, "fixturenames", ()))
         file = item.path.relative_to(Path(__file__).parent).as_posix()
         if names & HEAVY_FIXTURES or file in HEAVY_FILES:
-            item.add_marker(pytest.mark.heavy)
+            item.add_marker("heavy")
+        elif "heavy" not in item.keywords:
+            item.add_marker("store" if names & STORES else "unit")
+
+
+class Scheduler(LoadScopeScheduling):
+    """Gives a free process the next test, or all tests that share a fixture or the process list."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = r"/(browser|fleet)/|test_cassandra\w*\.py|_of_cassandra_|_list_of_processes_"
+        found = re.search(shared, nodeid)
+        return found[0] if found else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduler:
+    """The scheduler of tests in several processes."""
+    return Scheduler(config, log)
 
 
 @pytest.fixture

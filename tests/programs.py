@@ -1,10 +1,14 @@
-"""Programs of the machine that tests need, and scripts in their place."""
+"""Programs and rights that tests need on their machine, and scripts in place of programs."""
 
 import os
 import shutil
+import uuid
 from pathlib import Path
 
 import pytest
+
+from kvmark.errors import UsageError
+from kvmark.testbed.process import make_group, remove_group
 
 
 def needs(*programs: str) -> None:
@@ -13,6 +17,15 @@ def needs(*programs: str) -> None:
     for program in programs:
         if shutil.which(program, path=path) is None:
             pytest.skip(f"{program} isn't installed")
+
+
+def can_bound_memory() -> bool:
+    """Whether this user and machine can bound a server's memory."""
+    try:
+        remove_group(make_group(f"kvmark-test-{uuid.uuid4().hex}", 2**30))
+    except UsageError:
+        return False
+    return True
 
 
 def script(path: Path, text: str) -> Path:

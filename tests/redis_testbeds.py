@@ -18,7 +18,7 @@ Up = Callable[..., Testbed]
 Ask = Callable[..., Any]
 Run = Callable[..., tuple[int, str, str]]
 FIRST = "primary-1"
-PATIENCE_S = 300.0
+PATIENCE_S = 1200.0
 
 
 @pytest.fixture

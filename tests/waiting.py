@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-PATIENCE_S: Final = 300.0
+PATIENCE_S: Final = 1200.0
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:

@@ -1,4 +1,4 @@
-"""The mark of tests that need a browser, the browser, and the answers they share with others."""
+"""The browser, and the answers that its tests share with others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ _TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(Path(__file__).parent), str(_TESTS / "report")]
 
 from chromium import Chromium  # noqa: E402
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "browser: opens pages in chromium, skipped without it")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from synthetic import run_answer, sequence_answer
 from kvmark.report.format import write_html
 from kvmark.report.views.pages import runs_page, sequence_page
 
-pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
+pytestmark = NEEDS_CHROMIUM
 LINES = "[...document.querySelectorAll('#response .mark-line path')].length"
 SERIES = "#response .switches button:nth-child(2)"
 DRAWINGS = """[...document.querySelectorAll('.drawing')].map(each => ({

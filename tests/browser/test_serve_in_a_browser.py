@@ -13,7 +13,7 @@ from chromium import DRAWN, NEEDS_CHROMIUM, Chromium
 from kvmark.records import Records
 from runs_on_disk import begun, close, closed, engine_record, write_second
 
-pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
+pytestmark = NEEDS_CHROMIUM
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
 ROWS = "document.querySelectorAll('tbody tr').length"
 VISIBLE = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetHeight).length"

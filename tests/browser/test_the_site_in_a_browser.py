@@ -7,7 +7,6 @@ import website
 from chromium import NEEDS_CHROMIUM, Chromium
 
 pytestmark = [
-    pytest.mark.browser,
     NEEDS_CHROMIUM,
     pytest.mark.skipif(not website.is_installed(), reason="`make site` installs its generator"),
 ]

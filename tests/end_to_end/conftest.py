@@ -1,18 +1,20 @@
 """The command line as a user has it; the helpers are modules of this folder."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import with_cassandra
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from command_line import Kvmark
-from real_servers import PATIENT, cassandra_up
 
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
+from programs import needs
 
 
 @pytest.fixture
@@ -31,8 +33,9 @@ def user(kvmark: Kvmark, tmp_path: Path) -> Iterator[Kvmark]:
     take_down(tmp_path / "testbeds")
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
-    """One node of Cassandra for all tests of a file."""
-    with cassandra_up(tmp_path_factory.mktemp("testbeds"), settings=PATIENT) as node:
-        yield node
+@pytest.fixture(scope="session")
+def node() -> Iterator[Testbed]:
+    """A node of Cassandra that no test stops: that of the tests in Rust, or another one."""
+    needs("java", "mvn")
+    with with_cassandra.node(os.environ) as variables:
+        yield Testbed.read(Path(variables[with_cassandra.FOLDER]))

@@ -13,6 +13,7 @@ from command_line import Kvmark
 
 from kvmark.errors import UsageError
 from kvmark.testbed import cassandra, memcached, redis
+from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 from programs import needs
@@ -39,6 +40,12 @@ def memcached_up(user: Kvmark, **options: Any) -> Testbed:
     """Starts memcached on free loopback ports."""
     needs("memcached")
     return memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **options), user.testbeds)
+
+
+def key_count(testbed: Testbed) -> int:
+    """The keys of the first Redis server, as it is now."""
+    now = Testbed.read(testbed.folder)
+    return int(connect(now, now.nodes[0]).ask("DBSIZE"))
 
 
 @contextmanager

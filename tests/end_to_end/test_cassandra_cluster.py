@@ -46,8 +46,6 @@ faults:
   - {at: 14s, do: pause, node: node-3, for: 1s}
 """
 
-pytestmark = pytest.mark.three_nodes
-
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:

@@ -100,7 +100,7 @@ class Endless(socketserver.StreamRequestHandler):
             with suppress(OSError):
                 self.wfile.write(b"*1073741824\r\n")
                 while True:
-                    self.wfile.write(b"$1\r\nx\r\n" * 100_000)
+                    self.wfile.write(b"$1000\r\n%s\r\n" % (b"x" * 1000) * 1000)
             return
 
 

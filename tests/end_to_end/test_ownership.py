@@ -257,7 +257,7 @@ def table(request: pytest.FixtureRequest, node: Testbed) -> Table:
 
 
 @pytest.mark.parametrize("first", ["complete", "killed"])
-def test_a_table_of_kvmark_is_emptied_or_dropped(kvmark: Kvmark, table: Table, first: str) -> None:
+def test_own_rows_of_cassandra_are_removed(kvmark: Kvmark, table: Table, first: str) -> None:
     if first == "complete":
         kvmark(table.words(), exits=(0, 1))
     else:
@@ -268,7 +268,7 @@ def test_a_table_of_kvmark_is_emptied_or_dropped(kvmark: Kvmark, table: Table, f
     assert not table.has(table.own)
 
 
-def test_a_foreign_table_is_emptied_only_on_request(kvmark: Kvmark, table: Table) -> None:
+def test_foreign_rows_of_cassandra_stay_unless_asked(kvmark: Kvmark, table: Table) -> None:
     table.make_foreign()
     for option in ("", "--resume"):
         text = refused(kvmark, table.words(option))
@@ -281,7 +281,7 @@ def test_a_foreign_table_is_emptied_only_on_request(kvmark: Kvmark, table: Table
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_other_commands_remove_no_row(kvmark: Kvmark, node: Testbed, command: str) -> None:
+def test_no_row_of_cassandra_is_removed(kvmark: Kvmark, node: Testbed, command: str) -> None:
     connection = connect(node, node.nodes[0], timeout_s=120)
     connection.ask(f"CREATE KEYSPACE IF NOT EXISTS ycsb WITH replication = {ONE_COPY}")
     columns = ", ".join(["y_id varchar PRIMARY KEY", *(f"field{n} varchar" for n in range(10))])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from command_line import EVENTS, Kvmark, Started, levels, phase, run_folders, totals
-from real_servers import redis_up
+from real_servers import key_count, redis_up
 
 from kvmark.errors import UsageError
 from kvmark.records.files import LOST_WRITES
@@ -14,17 +14,15 @@ from kvmark.testbed.console import connect
 from kvmark.testbed.control import check_fault
 from kvmark.testbed.redis import info_fields
 from kvmark.testbed.state import Testbed
+from redis_testbeds import pair, root, up, with_redis
+
+__all__ = ["pair", "root", "up", "with_redis"]
 
 FAILOVER = "--rate 300 --clients 128 --interval 250ms --timeout 1s --records 300 --verify -q --json"
 DISTURBED = "--rate 200 --clients 64 --interval 300ms --records 100 -q"
 KILLED = (
     "--duration 4s --rate 5000 --records 5000 --clients 4 --fault '500ms kill primary-1 for 200ms'"
 )
-
-
-def key_count(testbed: Testbed) -> object:
-    now = Testbed.read(testbed.folder)
-    return connect(now, now.nodes[0]).ask("DBSIZE")
 
 
 def fault_states(user: Kvmark) -> list[dict[str, Any]]:
@@ -143,12 +141,6 @@ def test_a_promoted_replica_serves_clients_during_the_outage_of_its_primary(user
     sweep = summary["sweep"]
     assert (sweep["unread"], sweep["records"]) == (0, sweep["intact"] + sweep["stale"])
     assert (role(testbed, "primary-1"), role(testbed, "replica-1")) == ("master", "slave")
-
-
-@pytest.fixture
-def pair(user: Kvmark) -> Testbed:
-    """A primary and its replica with a link each."""
-    return redis_up(user, replicas=1, network=True)
 
 
 def test_operations_fail_only_during_a_partition(user: Kvmark, pair: Testbed) -> None:

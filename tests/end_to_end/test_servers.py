@@ -1,11 +1,9 @@
 """Real Redis and memcached servers: sequences, workloads, runs, and what observers record."""
 
-from typing import Any
-
 import polars as pl
 import pytest
 from command_line import Kvmark, counts, levels, outcomes, phase, run_folders, totals
-from real_servers import memcached_up, redis_up
+from real_servers import key_count, memcached_up, redis_up
 
 from kvmark import catalog
 from kvmark.secret import Secret
@@ -28,10 +26,6 @@ groups: [{mix: {SETEX: 1, TTL: 1}}]
 """
 
 
-def key_count(testbed: Testbed) -> Any:
-    return connect(testbed, testbed.nodes[0]).ask("DBSIZE")
-
-
 @pytest.mark.parametrize("system", ["Redis", "memcached"])
 def test_the_complete_sequence_runs_without_errors(user: Kvmark, system: str) -> None:
     testbed = redis_up(user) if system == "Redis" else memcached_up(user)
@@ -48,7 +42,7 @@ def test_the_complete_sequence_runs_without_errors(user: Kvmark, system: str) ->
         assert manifest["testbed"]["observed"] is True
     if system == "Redis":
         # The last load, the inserts of workload E, and the sorted set that scans need.
-        assert int(key_count(testbed)) > 200
+        assert key_count(testbed) > 200
         return
     assert "e is left out: memcached has no scan operations" in result.err
     sentence = user.refuses(words, "--workloads", "load,e")

@@ -24,11 +24,12 @@ def program(tmp_path: Path) -> Program:
 
 
 @pytest.fixture
-def testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of testbeds."""
+def testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of testbeds; at the end all are taken down."""
     root = tmp_path / "testbeds"
     monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
-    return root
+    yield root
+    take_down(root)
 
 
 @pytest.fixture
@@ -39,12 +40,9 @@ def own_testbeds(testbeds: Path) -> Path:
 
 
 @pytest.fixture
-def system(own_testbeds: Path) -> Iterator[Testbed]:
-    """A Redis; at the end all testbeds are taken down."""
-    try:
-        yield redis.up(redis.RedisOptions(), own_testbeds)
-    finally:
-        take_down(own_testbeds)
+def system(own_testbeds: Path) -> Testbed:
+    """A Redis."""
+    return redis.up(redis.RedisOptions(), own_testbeds)
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from studies import PATIENCE_S, TOO_SHORT, MakeStudy, Program, quick
 from kvmark.analysis.verdict.judge import Verdict, save_verdict
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.records import Records
-from kvmark.testbed.process import make_group, remove_group
 from kvmark.testbed.state import all_testbeds
-from programs import needs
+from programs import can_bound_memory, needs
 
 QUIET = ("-q", "--json", "--report", "none")
 AGAIN = ("study", "study.yaml", "-q", "--report", "none", "--resume")
@@ -343,17 +342,11 @@ factors:
     assert [spec["levels"]["system"] for spec in specs].count("there") == 2
 
 
-def bounds_memory() -> None:
-    """Skips where this user or machine can't bound what a server takes."""
-    try:
-        remove_group(make_group(f"kvmark-test-{os.getpid()}", 2**30))
-    except Exception as refused:  # noqa: BLE001 - whatever it is, there is no bound
-        pytest.skip(str(refused))
-
-
+@pytest.mark.heavy
 def test_cassandra_initial_reads_large_datasets_from_disk(program: Program, testbeds: Path) -> None:
     needs("java", "mvn")
-    bounds_memory()
+    if not can_bound_memory():
+        pytest.skip("memory can't be bounded here")
     # Where the disk has to answer, the page cache may not: one of the two has to fail.
     both = ("data: exceeds}, least", "data: [fits, exceeds]}, least")
     quick("cassandra-initial", program.folder, both)

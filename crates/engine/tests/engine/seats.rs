@@ -1,10 +1,8 @@
 //! Each client has its share of the arrivals, and each arrival has one client.
 
-mod support;
-
+use crate::support::{constant, plan, record, sim};
 use kvmark_plan::*;
 use kvmark_record::RunRecord;
-use support::{constant, plan, record, sim};
 
 const QUICK: [(&str, &str); 3] = [("clock", "real"), ("mean_us", "0"), ("servers", "100")];
 

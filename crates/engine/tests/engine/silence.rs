@@ -1,13 +1,11 @@
 //! Systems that stop answering, and clients that rarely send requests.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod support;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::recording::Recording;
+use crate::support::{closed, completed, constant, plan, sim};
 use kvmark_driver::{
     AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
     Request, Session, Ticket,
@@ -15,8 +13,6 @@ use kvmark_driver::{
 use kvmark_engine::{Completed, Control, EngineError, Observer, Progress, run};
 use kvmark_plan::*;
 use kvmark_record::StoppedBy;
-use support::recording::Recording;
-use support::{closed, completed, constant, plan, sim};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const VIRTUAL: (&str, &str) = ("clock", "virtual");

@@ -1,18 +1,16 @@
 //! Writers that insert until the dataset is full, readers that follow them, and pairs of rows that
 //! must be written atomically.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
+use crate::support::{closed, plan, record};
 use kvmark_driver::{
     AnySession, Blocking, Capabilities, Description, Driver, Execution, Never, OpenError, Reply,
     Request, Slot,
 };
 use kvmark_plan::*;
 use kvmark_record::RunRecord;
-use support::{closed, plan, record};
 
 const PAIRS: u64 = 50;
 const OPERATIONS: u64 = 2_000;

@@ -1,14 +1,12 @@
 //! Attribution of lateness: to the worker, or to the system whose answers clients wait for.
 
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::forward::{Forward, Hooks};
+use crate::support::{constant, plan, record, sim};
 use kvmark_driver::Driver;
 use kvmark_plan::Plan;
 use kvmark_record::GroupRecord;
-use support::forward::{Forward, Hooks};
-use support::{constant, plan, record, sim};
 
 /// A thousand operations a second by sixteen clients.
 fn steady(duration_ns: u64) -> Plan {

@@ -1,13 +1,11 @@
 //! Acknowledged writes are read back at the end, and lost ones are counted.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::recording::Recording;
+use crate::support::{closed, plan, record, record_with_losses};
 use kvmark_plan::*;
 use kvmark_record::{Expectation, Loss, RunRecord, VerifyRecord};
-use support::recording::Recording;
-use support::{closed, plan, record, record_with_losses};
 
 const WRITES: u64 = 5_000;
 

@@ -1,15 +1,13 @@
 //! Many clients on one worker: work for one client doesn't count in another's time, and each
 //! request has its own deadline.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::support::forward::{Forward, Hooks};
+use crate::support::{closed, constant, plan, record, sim, total};
 use kvmark_driver::null::Null;
 use kvmark_plan::{Kind, Outcome};
-use support::forward::{Forward, Hooks};
-use support::{closed, constant, plan, record, sim, total};
 
 const MS: u64 = 1_000_000;
 

@@ -1,12 +1,10 @@
 //! Verification finds every planted fault of a simulated store, and no others.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{closed, plan, poisson, record_with_losses, sim_for};
 use kvmark_plan::*;
 use kvmark_record::{Change, Expectation, Loss, LostWriteRecord, RunRecord, VerifyRecord};
-use support::{closed, plan, poisson, record_with_losses, sim_for};
 
 const SEEDS: std::ops::Range<u64> = 0..8;
 const RECORDS: u64 = 500;

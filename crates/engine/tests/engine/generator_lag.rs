@@ -1,10 +1,9 @@
 //! Generator lag, from the arrival times that a session reports.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::support::{closed, plan, record};
 use kvmark_driver::{
     AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
     Request, Session, Ticket,
@@ -12,7 +11,6 @@ use kvmark_driver::{
 use kvmark_engine::{Unobserved, run};
 use kvmark_plan::{ActiveGroup, Outcome, Phase, PhaseName, Plan};
 use kvmark_record::{LagRecord, PhaseRecord};
-use support::{closed, plan, record};
 
 const MS: u64 = 1_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;

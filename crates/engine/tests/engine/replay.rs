@@ -1,15 +1,13 @@
 //! A tape is replayed exactly: each operation once, at its intended start, in order.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
-
-mod support;
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::support::recording::Recording;
+use crate::support::{closed, completed, plan, record, sim};
 use kvmark_driver::{
     AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
     Request, Session, Ticket,
@@ -17,8 +15,6 @@ use kvmark_driver::{
 use kvmark_engine::{EngineError, Unobserved, run};
 use kvmark_plan::*;
 use kvmark_trace::tape::{BlockWriter, Record};
-use support::recording::Recording;
-use support::{closed, completed, plan, record, sim};
 
 const MS: u64 = 1_000_000;
 /// Bits of an operation's number below the size of its value.
@@ -103,7 +99,7 @@ fn number(packed: u64) -> u64 {
 }
 
 fn issued(store: &Recording) -> Vec<Issued> {
-    let issued = |(packed, kind, key, values): support::recording::Asked| {
+    let issued = |(packed, kind, key, values): crate::support::recording::Asked| {
         (number(packed), kind, key, values.first().map(|(_, value)| value.len()))
     };
     store.multiset().into_iter().map(issued).collect()
@@ -279,7 +275,7 @@ fn the_very_key_and_value_are_taken_where_they_were_kept_and_made_where_not() {
         let Arrival::Tape { path, .. } = &plan.groups[0].arrival else { panic!("it is a tape") };
         fs::write(path, &bytes).unwrap();
         let store = Recording::default();
-        support::record(&plan, store.clone());
+        crate::support::record(&plan, store.clone());
         let mut found = issued(&store);
         found.sort();
         assert_eq!(found, expected);

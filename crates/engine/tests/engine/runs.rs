@@ -1,14 +1,12 @@
 //! Phases, stop rules, groups, outcomes and failures of whole runs.
 
-mod support;
-
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::support::recording::Recording;
+use crate::support::{closed, completed, constant, plan, poisson, record, sim, total};
 use kvmark_engine::{Control, EngineError, Leave, Observer, Progress, run};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, StoppedBy};
-use support::recording::Recording;
-use support::{closed, completed, constant, plan, poisson, record, sim, total};
 
 const VIRTUAL: [(&str, &str); 2] = [("clock", "virtual"), ("mean_us", "1000")];
 

@@ -1,9 +1,7 @@
 //! The records of a simulated system match the results known in closed form.
 
-mod support;
-
+use crate::support::{assert_close, closed, constant, plan, poisson, record, sim, total};
 use kvmark_plan::Kind;
-use support::{assert_close, closed, constant, plan, poisson, record, sim, total};
 
 #[test]
 fn response_times_of_an_mm1_queue_meet_the_closed_form() {

@@ -1,13 +1,11 @@
 //! A warm-up continues into the measurement without a gap.
 
-mod support;
-
+use crate::support::recording::Recording;
+use crate::support::{assert_close, closed, constant, plan, poisson, record, sim};
 use kvmark_engine::{Control, Leave, Observer, Progress, run};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, StoppedBy, TotalRecord};
 use serde_json::Value;
-use support::recording::Recording;
-use support::{assert_close, closed, constant, plan, poisson, record, sim};
 
 const S: u64 = 1_000_000_000;
 

@@ -1,12 +1,10 @@
 //! The user's statements are executed like the driver's own operations.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::recording::Recording;
+use crate::support::{closed, plan, record};
 use kvmark_plan::*;
-use support::recording::Recording;
-use support::{closed, plan, record};
 
 fn argument(name: &str, generator: Generator) -> Argument {
     Argument { name: name.to_owned(), each: Each::Command, generator }

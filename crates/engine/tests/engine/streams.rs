@@ -1,10 +1,8 @@
 //! Streams of operations don't depend on the worker.
 
-mod support;
-
+use crate::support::recording::Recording;
+use crate::support::{closed, completed, plan};
 use kvmark_plan::*;
-use support::recording::Recording;
-use support::{closed, completed, plan};
 
 fn mixed_plan(clients: u32, share: Share) -> Plan {
     let mut plan = plan(closed(), clients);

@@ -1,12 +1,11 @@
 //! Ends of operations by their session's reports: in parts, late, twice or never; and operations
 //! while the session has no room.
 
-mod support;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::{closed, constant, plan, record};
 use kvmark_driver::{
     AnySession, Capabilities, Completions, Description, Driver, Execution, Never, OpenError, Reply,
     Request, Session, Ticket,
@@ -14,7 +13,6 @@ use kvmark_driver::{
 use kvmark_engine::{Unobserved, run};
 use kvmark_plan::{Kind, Outcome, Plan, Weight};
 use kvmark_record::RunRecord;
-use support::{closed, constant, plan, record};
 
 const MS: u64 = 1_000_000;
 const LIMIT_NS: u64 = 5 * MS;
