@@ -117,6 +117,12 @@ def parse_metric(text: str) -> Metric:
     return Metric(measure, quantile, time or "response", words[0] if words else None)
 
 
+_INCOMPARABLE: Final[Mapping[Measure, str]] = {
+    "errors": "a share of errors is often 0 and has no ratio then; the verdict judges errors",
+    "max": "a maximum is one operation and has no error; take a quantile such as p99.9",
+}
+
+
 def parse_comparable(text: str) -> Metric:
     """A metric by which runs can be compared as a ratio.
 
@@ -124,16 +130,8 @@ def parse_comparable(text: str) -> Metric:
         SpecError: there is no such metric, or its ratio has no error.
     """
     metric = parse_metric(text)
-    if metric.measure == "errors":
-        raise SpecError(
-            f"{shown(text)} can't be compared: a share of errors is often 0 and has no ratio then;"
-            " the verdict judges errors"
-        )
-    if metric.measure == "max":
-        raise SpecError(
-            f"{shown(text)} can't be compared: a maximum is one operation and has no error; take a"
-            " quantile such as p99.9"
-        )
+    if reason := _INCOMPARABLE.get(metric.measure):
+        raise SpecError(f"{shown(text)} can't be compared: {reason}")
     return metric
 
 

@@ -123,7 +123,5 @@ def least_observations(q: float) -> int:
     The number of observations beyond a quantile scatters by a third if ten are expected. p50 needs
     20 observations, p95 200, p99 1000, p999 10,000, and the maximum one.
     """
-    if q >= 1:
-        return 1
     # Rounded, since 1 - 0.99 is slightly above 0.01.
-    return max(1, math.ceil(round(OBSERVATIONS_BEYOND / (1 - q), 6)))
+    return 1 if q >= 1 else max(1, math.ceil(round(OBSERVATIONS_BEYOND / (1 - q), 6)))

@@ -135,9 +135,7 @@ def rise_of_share(before: Sequence[tuple[int, int]], after: Sequence[tuple[int, 
         freedom = variance**2 / below
     else:
         variance = least
-    if variance == 0:
-        return 0.5
-    return float(scipy.special.stdtr(freedom, -rise / variance**0.5))
+    return float(scipy.special.stdtr(freedom, -rise / variance**0.5)) if variance else 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,16 +46,12 @@ class Estimate:
     @property
     def error(self) -> float | None:
         """Half the width of the interval, in the unit of the value."""
-        if self.low is None or self.high is None:
-            return None
-        return (self.high - self.low) / 2
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
     def relative_error(self) -> float | None:
         """The error as a share of the value; none if it is unknown or the value is 0."""
-        if self.error is None or self.value == 0:
-            return None
-        return self.error / abs(self.value)
+        return None if self.error is None or self.value == 0 else self.error / abs(self.value)
 
     def put(self, function: Callable[[float], float], unit: str) -> Self:
         """A monotonic function of the value and its bounds."""
