@@ -343,7 +343,7 @@ def test_wrong_use_is_refused(user: Kvmark) -> None:
         port = taken.getsockname()[1]
         for words, part in (
             (
-                f"{port} --to redis://127.0.0.1",
+                f"{port} --to redis://127.0.0.1:{port}",
                 f"can't listen at 127.0.0.1:{port}: Address",
             ),
             ("a:b --to redis://a", "--listen: 'a:b' is no port, and no HOST:PORT"),
@@ -355,6 +355,9 @@ def test_wrong_use_is_refused(user: Kvmark) -> None:
             ("0 --to redis://a --disk much", "'much' is not a size; write it like 64M or 10G"),
         ):
             assert part in user.refuses(f"trace record -o t.trace --listen {words}")
+    err = user("trace record -o t.trace --listen 0 --to redis://127.0.0.1:1", exits=3).err
+    assert err.startswith("kvmark: can't use the server at 127.0.0.1:1: it can't be reached")
+    assert err.count("\n") == 1
     assert not list(user.folder.iterdir())
 
 

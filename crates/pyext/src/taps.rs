@@ -51,6 +51,7 @@ pub(crate) fn tap(
     let given: Given = serde_json::from_str(settings)
         .map_err(|problem| PyValueError::new_err(problem.to_string()))?;
     let settings = settings_of(given).map_err(|problem| raise(py, problem))?;
+    py.detach(|| settings.target.check()).map_err(|problem| raise(py, problem))?;
     let mut raised = None;
     let told = py.detach(|| {
         kvmark_tap::run(&settings, &folder, hash_key, &mut |progress| {
