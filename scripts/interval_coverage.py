@@ -14,8 +14,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pictures
@@ -59,6 +60,7 @@ ENDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "until ± 3 %, 60 s at most (default)": {"warmup_ns": 0},
 }
 """What ends a run of the engine."""
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def counted(estimates: Sequence[Estimate], truth: float) -> Held:
     return Held(held, len(known), len(estimates), halves / max(len(known), 1))
 
 
-def of_rates(n: int, phi: float, runs: int, seed: int = 1) -> Held:
+def of_rates(n: int, phi: float, runs: int = RUNS, seed: int = 1) -> Held:
     """Simulated rates of a run of n intervals."""
     chance = np.random.default_rng([seed, n, round(phi * 100)])
     estimates = []
@@ -104,7 +106,7 @@ def of_rates(n: int, phi: float, runs: int, seed: int = 1) -> Held:
     return counted(estimates, 1000)
 
 
-def of_quantiles(q: float, n: int, phi: float, runs: int, seed: int = 1) -> Held:
+def of_quantiles(q: float, n: int, phi: float, runs: int = QUANTILE_RUNS, seed: int = 1) -> Held:
     """Simulated times of a run of n intervals, lognormal, in a histogram's buckets."""
     chance = np.random.default_rng([seed, n, round(phi * 100), round(q * 100)])
     truth = MEDIAN_NS * math.exp(_NORMAL[q] * math.hypot(SHIFT, WITHIN))
@@ -162,15 +164,15 @@ def engine_table() -> str:
         return _table(
             "a run",
             tuple(ENDS),
-            lambda end, phi: of_engine(phi, ENGINE_RUNS, root, ENDS[str(end)]),
+            lambda end, phi: of_engine(phi, ENGINE_RUNS, root, ENDS[end]),
             ENGINE_PHIS,
         )
 
 
 def _table(
     first: str,
-    rows: Sequence[int | str],
-    held: Callable[[int | str, float], Held],
+    rows: Sequence[_Row],
+    held: Callable[[_Row, float], Held],
     phis: Sequence[float] = PHIS,
 ) -> str:
     lines = [
@@ -189,13 +191,9 @@ def _cell(held: Held) -> str:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
-    "rates": lambda: _table("intervals", LENGTHS, lambda n, phi: of_rates(int(n), phi, RUNS)),
-    "medians": lambda: _table(
-        "intervals", LENGTHS[:2], lambda n, phi: of_quantiles(0.5, int(n), phi, QUANTILE_RUNS)
-    ),
-    "tails": lambda: _table(
-        "intervals", LENGTHS[:2], lambda n, phi: of_quantiles(0.99, int(n), phi, QUANTILE_RUNS)
-    ),
+    "rates": partial(_table, "intervals", LENGTHS, of_rates),
+    "medians": partial(_table, "intervals", LENGTHS[:2], partial(of_quantiles, 0.5)),
+    "tails": partial(_table, "intervals", LENGTHS[:2], partial(of_quantiles, 0.99)),
     "engine": engine_table,
 }
 """Coverage by number of intervals, or by end of the run, and correlation."""

@@ -106,11 +106,14 @@ def can_install() -> bool:
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
-def install(missing: list[Need]) -> None:
-    """Installs packages on Debian as root.
+def install(wanted: list[Need]) -> None:
+    """Installs missing packages on Debian as root.
 
     Raises NotReady elsewhere, with one sentence for each missing thing.
     """
+    missing = [need for need in wanted if not need.present]
+    if not missing:
+        return
     if not can_install():
         raise NotReady("\n".join(need.sentence() for need in missing))
     packages = [need.package for need in missing]
@@ -166,9 +169,7 @@ def make_ready() -> None:
     """
     check_python()
     check_rust()
-    missing = [need for need in needs() if not need.present]
-    if missing:
-        install(missing)
+    install(needs())
 
 
 def has_pip(venv: Path) -> bool:
@@ -186,9 +187,7 @@ def main() -> int:
     Tests that need a missing program are skipped; in CI none may be missing.
     """
     try:
-        missing = [need for need in needs_of_tests() if not need.present]
-        if missing:
-            install(missing)
+        install(needs_of_tests())
     except NotReady as problem:
         print(problem, "The tests that need it are skipped.", sep="\n", file=sys.stderr)
         return 1 if in_ci() else 0

@@ -5,15 +5,16 @@ import re
 from pathlib import Path
 
 import all_tests
-import command_pages
 import document_commands
 import fresh
 import fuzz
 import pytest
+import references
 import website
 from all_tests import Skip
 from fuzz import NotFuzzed, Target
 
+from kvmark.cli.registry import COMMANDS
 from programs import script
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -205,13 +206,15 @@ def test_a_picture_without_a_text_is_found() -> None:
 
 
 def test_each_option_is_described_on_the_page_of_its_command_or_on_one_that_it_links() -> None:
-    pages = command_pages.pages()
-    everything = command_pages.read_all()
-    for words, command in everything.commands.items():
-        own = f"{words.split()[0]}.md"
+    pages = {path.name: text for path, text in references.pages().items()}
+    commands = [references.read_command(words) for words in COMMANDS]
+    for command in commands:
+        own = f"{command.words.split()[0]}.md"
         found = [pages[name] for name in (own, *re.findall(r"\((\w+\.md)\)", pages[own]))]
-        lines = [option.line() for option in command.all_options()]
+        lines = [f"- `{names}`: {text}" for names, text in references.all_options(command)]
         assert [line for line in lines if not any(line in page for page in found)] == []
     texts = "\n".join(pages.values())
-    assert [one.line() for one in everything.shared if texts.count(one.line()) != 1] == []
-    assert {f"{name}.md" for name in command_pages.GUIDES} < set(pages)
+    shared = re.findall(r"^- .*", pages["shared.md"], re.MULTILINE)
+    assert shared
+    assert [line for line in shared if texts.count(line) != 1] == []
+    assert {f"{name}.md" for name in references.GUIDES} < set(pages)

@@ -6,7 +6,6 @@ its schema.
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -194,7 +193,3 @@ def documents() -> dict[str, Answers]:
     for front_end in front_ends():
         kinds |= front_end.documents()
     return kinds
-
-
-if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
