@@ -102,7 +102,8 @@ impl<P: Protocol, O: InFlightOperation> InFlight<P, O> {
         operation.clear(context);
     }
 
-    /// Ends an operation with what it has: nothing was asked of the servers, or its failure is known.
+    /// Ends an operation with what it has: nothing was asked of the servers, or its failure is
+    /// known.
     pub fn end(&mut self, ticket: Ticket) {
         self.end_as(ticket, Ended::AsKnown);
     }
