@@ -81,7 +81,7 @@ fn a_password_in_a_server_message_is_not_shown() {
 #[test]
 fn invalid_options_are_rejected_in_a_sentence() {
     let cases = [
-        (json!({ "clusters": 1 }), "there is no option 'clusters'; known are address, "),
+        (json!({ "clusters": 1 }), "there is no option 'clusters', did you mean 'cluster'?; known"),
         (json!({ "protocol": 4 }), "option 'protocol' can't be '4': give a whole number from 2"),
         (json!({ "tls": "yes" }), "option 'tls' can't be 'yes': give true or false"),
         (json!({ "ca_file": "x" }), "option 'ca_file' has no effect while 'tls' is 'false'"),
