@@ -146,6 +146,14 @@ def closed(records: Records, *, factor: int = 1, **parts: Any) -> Run:
     return run
 
 
+def two_runs(folder: Path) -> Records:
+    """Records with a tagged run of ycsb/a, and one of ycsb/e."""
+    records = Records(folder / "runs")
+    closed(records, tags=("nightly",))
+    closed(records, name="ycsb/e", factor=10)
+    return records
+
+
 def snapshot(root: Path) -> dict[str, bytes]:
     """The content of every file below a folder."""
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}

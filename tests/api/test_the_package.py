@@ -16,16 +16,13 @@ import kvmark
 from kvmark.errors import RecordsError, UsageError
 from kvmark.records import Records
 from kvmark.stats import Counts
-from runs_on_disk import OPERATIONS, begun, closed
+from runs_on_disk import OPERATIONS, begun, two_runs
 from waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
-    records = Records(tmp_path_factory.mktemp("api") / "runs")
-    closed(records, tags=("nightly",))
-    closed(records, name="ycsb/e", factor=10)
-    return records
+    return two_runs(tmp_path_factory.mktemp("api"))
 
 
 @pytest.fixture(scope="module")

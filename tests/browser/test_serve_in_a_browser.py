@@ -11,7 +11,7 @@ import pytest
 from chromium import DRAWN, NEEDS_CHROMIUM, Chromium
 
 from kvmark.records import Records
-from runs_on_disk import begun, close, closed, engine_record, write_second
+from runs_on_disk import begun, close, closed, engine_record, two_runs, write_second
 
 pytestmark = NEEDS_CHROMIUM
 KVMARK = [sys.executable, "-c", "import sys; from kvmark.cli import main; sys.exit(main())"]
@@ -21,10 +21,7 @@ VISIBLE = "[...document.querySelectorAll('tbody tr')].filter(row => row.offsetHe
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
-    records = Records(tmp_path_factory.mktemp("served") / "runs")
-    closed(records, tags=("nightly",))
-    closed(records, name="ycsb/e", factor=10)
-    return records
+    return two_runs(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Studies in a folder of the test's own; the helpers are a module of this folder."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "end_to_end"))
 from studies import MakeStudy, Program, make_study
 
 from kvmark.testbed import proxy, redis
-from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
 from programs import needs
+from redis_testbeds import root as testbeds
+from redis_testbeds import with_redis
+
+__all__ = ["testbeds", "with_redis"]
 
 
 @pytest.fixture
@@ -24,18 +26,8 @@ def program(tmp_path: Path) -> Program:
 
 
 @pytest.fixture
-def testbeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of testbeds; at the end all are taken down."""
-    root = tmp_path / "testbeds"
-    monkeypatch.setenv("KVMARK_TESTBEDS", str(root))
-    yield root
-    take_down(root)
-
-
-@pytest.fixture
-def own_testbeds(testbeds: Path) -> Path:
+def own_testbeds(testbeds: Path, with_redis: None) -> Path:
     """The folder of the testbeds that studies start; skips the test where there is no Redis."""
-    needs("redis-server")
     return testbeds
 
 

@@ -4,7 +4,7 @@
 //! process dies and those that are on the disk.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
@@ -192,7 +192,7 @@ fn failure(error: &redb::Error) -> StoreError {
     StoreError::new("redb", outcome, error)
 }
 
-fn refusal(file: &PathBuf, error: &DatabaseError) -> OpenError {
+fn refusal(file: &Path, error: &DatabaseError) -> OpenError {
     match error {
         DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
             kvmark_embedded::locked("redb", file)
