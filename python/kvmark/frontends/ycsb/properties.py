@@ -24,7 +24,6 @@ from typing import Final, TypeVar
 from kvmark.errors import SpecError, UnsupportedProperty
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.suggest import did_you_mean, is_text, shown
-from kvmark.spec.yaml_file import read_small
 
 LARGEST_INT: Final = 2**31 - 1
 
@@ -62,6 +61,9 @@ def read_properties(path: Path) -> tuple[Property, ...]:
     Raises:
         SpecError: the file can't be read, is too large or has an invalid escape.
     """
+    # Loaded on use: completion and help need no property file.
+    from kvmark.spec.yaml_file import read_small
+
     return parse_properties(read_small(path).decode("iso-8859-1"), str(path))
 
 
