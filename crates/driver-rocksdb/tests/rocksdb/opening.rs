@@ -11,7 +11,7 @@ use rocksdb::{DB, Options};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::common::{Fresh, TABLE, layout, open, refusal};
+use crate::common::{Fresh, TABLE, open, refusal};
 
 /// A database with these tables beside `default`.
 fn database(path: &Path, tables: &[&str]) {
