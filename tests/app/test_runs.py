@@ -33,15 +33,12 @@ def count(kvmark: Kvmark, run: str, group: str) -> int:
     return sum(one["count"] for one in totals if one["group"] == group)
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        ("RedisKeyValue", ()),
-        ("RedisKeyValue", ("--value_size", "100")),
-        ("RedisPipelinedKeyValue", ("--pipeline_length", "8")),
-        ("RedisHashPipelined", ("--pipeline_length", "2", "--value_size", "40")),
-    ],
-)
+@pytest.mark.parametrize(("name", "more"), [
+    ("RedisKeyValue", ()),
+    ("RedisKeyValue", ("--value_size", "100")),
+    ("RedisPipelinedKeyValue", ("--pipeline_length", "8")),
+    ("RedisHashPipelined", ("--pipeline_length", "2", "--value_size", "40")),
+])  # fmt: skip
 def test_an_application_reads_back_what_it_wrote(
     kvmark: Kvmark, server: Testbed, name: str, more: tuple[str, ...]
 ) -> None:

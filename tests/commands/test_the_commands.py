@@ -55,16 +55,13 @@ def words_of(command: str) -> set[str]:
     return {word for one in EVERY[command].params for word in one.opts}
 
 
-@pytest.mark.parametrize(
-    ("option", "commands"),
-    [
-        ("--stall-limit", {"run", "replay", "ycsb", "stress", "app", "ab", "capacity", "study"}),
-        ("--runs", EVERY.keys() - WITHOUT_RUNS),
-        ("--quiet", EVERY.keys() - SILENT),
-        ("-q", EVERY.keys() - SILENT - {"app"}),
-        ("--json", EVERY.keys() - {"app", "stress"}),
-    ],
-)
+@pytest.mark.parametrize(("option", "commands"), [
+    ("--stall-limit", {"run", "replay", "ycsb", "stress", "app", "ab", "capacity", "study"}),
+    ("--runs", EVERY.keys() - WITHOUT_RUNS),
+    ("--quiet", EVERY.keys() - SILENT),
+    ("-q", EVERY.keys() - SILENT - {"app"}),
+    ("--json", EVERY.keys() - {"app", "stress"}),
+])  # fmt: skip
 def test_every_command_of_a_kind_has_their_option(option: str, commands: set[str]) -> None:
     assert [name for name in sorted(commands) if option not in words_of(name)] == []
 
@@ -89,16 +86,13 @@ def test_the_words_of_all_commands_are_there_without_a_library_that_takes_long(
     assert HEAVY.isdisjoint(fresh("; ".join(imports))[1])
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs", "report", "last", "-o", "report.md"),
-        ("doc", "page.md"),
-        ("runs",),
-        ("runs", "prune", "--keep", "0", "--dry-run"),
-        ("runs", "rm", "last", "--yes"),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("runs", "report", "last", "-o", "report.md"),
+    ("doc", "page.md"),
+    ("runs",),
+    ("runs", "prune", "--keep", "0", "--dry-run"),
+    ("runs", "rm", "last", "--yes"),
+])  # fmt: skip
 def test_a_quiet_command_prints_nothing_on_standard_error(
     make_run: Callable[[], str],
     records: Records,
@@ -214,17 +208,14 @@ def test_a_value_without_a_json_form_is_an_error() -> None:
         output.print_json("serve", {"address": object()})
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("runs", "show", "last"),
-        ("runs", "history"),
-        ("runs", "scaling", "{0}"),
-        ("study",),
-        ("up",),
-        ("down",),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("runs", "show", "last"),
+    ("runs", "history"),
+    ("runs", "scaling", "{0}"),
+    ("study",),
+    ("up",),
+    ("down",),
+])  # fmt: skip
 def test_documents_of_commands_have_the_published_schema(
     words: tuple[str, ...], make_run: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:

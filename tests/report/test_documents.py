@@ -45,16 +45,13 @@ def test_filling_blocks_leaves_every_other_byte_as_it_is() -> None:
     assert made.count("\n") == made.count("\r\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("<!-- kvmark: table -->\n", 1),
-        ("x\n<!-- /kvmark -->\n", 2),
-        ("<!-- kvmark: table -->\n<!-- kvmark: table -->\n<!-- /kvmark -->\n", 2),
-        ("<!-- kvmark: table nothing -->\n<!-- /kvmark -->\n", 1),
-        ('<!-- kvmark: table tag="x -->\n<!-- /kvmark -->\n', 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "line"), [
+    ("<!-- kvmark: table -->\n", 1),
+    ("x\n<!-- /kvmark -->\n", 2),
+    ("<!-- kvmark: table -->\n<!-- kvmark: table -->\n<!-- /kvmark -->\n", 2),
+    ("<!-- kvmark: table nothing -->\n<!-- /kvmark -->\n", 1),
+    ('<!-- kvmark: table tag="x -->\n<!-- /kvmark -->\n', 1),
+])  # fmt: skip
 def test_a_mark_that_can_not_be_understood_is_refused_with_its_line(text: str, line: int) -> None:
     with pytest.raises(SpecError) as refused:
         blocks(text)

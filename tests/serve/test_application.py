@@ -77,17 +77,14 @@ def test_the_list_has_every_run_with_its_figures(shelf: Shelf) -> None:
     assert all(f">{cell}<" in text for cell in ("250", "going", "killed", "broken"))
 
 
-@pytest.mark.parametrize(
-    ("query", "shown"),
-    [
-        ("words=YCSB/E", {"slow"}),
-        ("words=ycsb/c null", {"fast"}),
-        ("tag=nightly", {"fast"}),
-        ("verdict=going", {"going"}),
-        ("verdict=killed", {"dead"}),
-        ("words=nothing-like-it", set()),
-    ],
-)
+@pytest.mark.parametrize(("query", "shown"), [
+    ("words=YCSB/E", {"slow"}),
+    ("words=ycsb/c null", {"fast"}),
+    ("tag=nightly", {"fast"}),
+    ("verdict=going", {"going"}),
+    ("verdict=killed", {"dead"}),
+    ("words=nothing-like-it", set()),
+])  # fmt: skip
 def test_the_list_can_be_filtered(shelf: Shelf, query: str, shown: set[str]) -> None:
     text = shelf.ask(f"/?{quote(query, safe='=&')}").text
     ids = {name: getattr(shelf, name) for name in ("fast", "slow", "going", "dead")}
@@ -216,17 +213,14 @@ def test_hostile_names_are_only_text(shelf: Shelf) -> None:
         assert HOSTILE not in shelf.ask(address).text
 
 
-@pytest.mark.parametrize(
-    ("address", "code", "sentence"),
-    [
-        ("/compare", 422, "0 runs are selected; 1 to 8 can be compared"),
-        ("/compare?" + "run=a&" * 9, 422, "9 runs are selected; 1 to 8 can be compared"),
-        ("/compare?run=a&run=b", 404, "there is no run of this id"),
-        ("/?words=" + "w" * 201, 422, "words has 201 characters; the limit is 200"),
-        ("/nowhere", 404, "there is nothing at this address"),
-        ("/runs/20260101-000000-broken-0000", 422, "can&#39;t be read"),
-    ],
-)
+@pytest.mark.parametrize(("address", "code", "sentence"), [
+    ("/compare", 422, "0 runs are selected; 1 to 8 can be compared"),
+    ("/compare?" + "run=a&" * 9, 422, "9 runs are selected; 1 to 8 can be compared"),
+    ("/compare?run=a&run=b", 404, "there is no run of this id"),
+    ("/?words=" + "w" * 201, 422, "words has 201 characters; the limit is 200"),
+    ("/nowhere", 404, "there is nothing at this address"),
+    ("/runs/20260101-000000-broken-0000", 422, "can&#39;t be read"),
+])  # fmt: skip
 def test_an_error_is_shown_on_a_page(shelf: Shelf, address: str, code: int, sentence: str) -> None:
     answer = shelf.ask(address)
     assert answer.status_code == code
@@ -279,15 +273,12 @@ def test_the_own_host_and_origin_are_admitted(shelf: Shelf, headers: dict[str, s
     assert shelf.ask("/", **headers).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        (f"/?token={TOKEN}", "/"),
-        (f"/?words=a&token={TOKEN}&tag=b%26c", "/?words=a&tag=b%26c"),
-        (f"/compare?run=a&run=b&token={TOKEN}", "/compare?run=a&run=b"),
-        (f"//evil.example/?token={TOKEN}", "//evil.example/"),
-    ],
-)
+@pytest.mark.parametrize(("address", "place"), [
+    (f"/?token={TOKEN}", "/"),
+    (f"/?words=a&token={TOKEN}&tag=b%26c", "/?words=a&tag=b%26c"),
+    (f"/compare?run=a&run=b&token={TOKEN}", "/compare?run=a&run=b"),
+    (f"//evil.example/?token={TOKEN}", "//evil.example/"),
+])  # fmt: skip
 def test_the_token_of_the_address_becomes_a_cookie(shelf: Shelf, address: str, place: str) -> None:
     answer = shelf.ask(f"http://{HOST}{address}", Cookie="")
     assert answer.status_code == 303
