@@ -1,6 +1,6 @@
 //! Embedded LMDB: a copy-on-write B-tree in a memory map.
 //!
-//! A write is a transaction of its own. LMDB writes at once to the operating system, so
+//! Each write is a transaction. LMDB writes at once to the operating system, so
 //! acknowledged writes survive a kill of the process at every level.
 
 use std::collections::BTreeMap;
@@ -158,9 +158,9 @@ impl ByteHandle for Handle {
 fn open(path: &Path, map_bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithoutTls>> {
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     options.map_size(map_bytes).max_dbs(TABLES_MAX).max_readers(READERS_MAX);
-    // SAFETY: The flags change when bytes reach the disk and whether they may be written, not the
-    // locks of readers and writers. The file isn't changed by others while it is mapped: the
-    // folder's lock is held, and heed refuses a second environment in this process.
+    // SAFETY: The flags change when bytes reach the disk and whether they may be written, not
+    // LMDB's locks of readers and writers, which order all processes that map the file. kvmark
+    // changes the file only through LMDB, and heed refuses a second environment in this process.
     unsafe { options.flags(flags).open(path) }
 }
 

@@ -1,6 +1,6 @@
 //! Embedded redb: a copy-on-write B-tree in one file.
 //!
-//! A write is a transaction of its own. redb has no level between commits that may be lost when the
+//! Each write is a transaction. redb has no level between commits that may be lost when the
 //! process dies and those that are on the disk.
 
 use std::collections::BTreeMap;

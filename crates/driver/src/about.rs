@@ -54,7 +54,7 @@ impl About {
     }
 }
 
-/// Names of the files in a database's folder, as paths within it; `#` stands for digits.
+/// Names of the files in a database's folder, as paths within it; `#` matches digits.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Files {
     /// The file that makes a folder a database: no data exists before it.

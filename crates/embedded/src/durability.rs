@@ -1,9 +1,7 @@
 //! What acknowledged writes survive.
 
 use std::fmt;
-
-use kvmark_driver::OpenError;
-use kvmark_driver::options::Given;
+use std::str::FromStr;
 
 /// What an acknowledged write survives; the same words mean the same for every store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,12 +18,13 @@ impl Durability {
     /// The levels' words in their order.
     pub const WORDS: [&'static str; 3] = ["none", "process", "sync"];
     const ALL: [Self; 3] = [Self::None, Self::Process, Self::Sync];
+}
 
-    /// The wanted level of an option.
-    pub(crate) fn of(given: &Given) -> Result<Self, OpenError> {
-        let word: String = given.read("durability")?;
-        let place = Self::WORDS.iter().position(|known| *known == word);
-        Ok(place.map_or(Self::Process, |place| Self::ALL[place]))
+impl FromStr for Durability {
+    type Err = ();
+
+    fn from_str(word: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|level| level.to_string() == word).ok_or(())
     }
 }
 

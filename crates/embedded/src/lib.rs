@@ -81,7 +81,7 @@ pub trait ByteStore: Sized + Send + Sync + 'static {
     /// Returns when the engine has no work left to do in the background.
     ///
     /// # Errors
-    /// [`OpenError::System`] if it fails meanwhile.
+    /// [`OpenError::System`] if it fails during the wait.
     fn settle(&self) -> Result<(), OpenError> {
         Ok(())
     }
@@ -169,7 +169,9 @@ impl Opening<'_> {
         if may_add && tables.is_empty() {
             return Ok(());
         }
-        let there = if tables.is_empty() { "none".to_owned() } else { tables.join(", ") };
+        let shown = &tables[..tables.len().min(MOST_NAMED)];
+        let more = if shown.len() < tables.len() { ", …" } else { "" };
+        let there = if tables.is_empty() { "none".to_owned() } else { shown.join(", ") + more };
         Err(OpenError::System(format!(
             "the {system} database at {} has no table {} (its tables: {there}): \
              name one of them or use another path",
@@ -188,7 +190,7 @@ pub enum Access {
     Extend,
     /// Database and table must be there.
     Use,
-    /// Nothing is written.
+    /// No record is written.
     Read,
 }
 
@@ -231,6 +233,8 @@ pub(crate) struct Shared<S> {
     _lock: Option<File>,
 }
 
+/// Tables in an error: in somebody else's LMDB database every key looks like one.
+const MOST_NAMED: usize = 8;
 /// Writes that waited here, not in the engine, for another write of the same record, or
 /// seldom of one that shares its lock.
 const LOCK_WAITS: &str = "record_lock_waits";
@@ -268,7 +272,7 @@ impl<S: ByteStore> Embedded<S> {
             (Standing::Database, false) => Access::Use,
         };
         let lock = if S::LOCKS { None } else { Some(folder::lock(&path, S::SYSTEM)?) };
-        let durability = S::effective(Durability::of(&given)?);
+        let durability = S::effective(given.read("durability")?);
         let opening = Opening { path: &path, table, given: &given, durability, access };
         let store = Arc::new(S::open(&opening)?);
         let mut description = store.describe(&given);

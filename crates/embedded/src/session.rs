@@ -43,8 +43,9 @@ impl Failure {
 /// A client's session. A write holds the record's lock, so that no other write comes between the
 /// read and the write of an update.
 pub struct EmbeddedSession<S: ByteStore> {
-    shared: Arc<Shared<S>>,
+    // Dropped first: the folder's lock in `shared` outlives the store.
     handle: S::Handle,
+    shared: Arc<Shared<S>>,
     /// The record being written; kept, so that writing allocates nothing.
     record: Vec<u8>,
     failure: Option<String>,

@@ -136,6 +136,15 @@ fn a_missing_table_is_named_with_those_that_are_there() {
 }
 
 #[test]
+fn few_of_many_tables_are_named() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("db");
+    database(&path, &["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+    let sentence = refusal(&path, json!({}));
+    assert!(sentence.contains("(its tables: a, b, c, d, e, f, g, h, …)"), "{sentence}");
+}
+
+#[test]
 fn a_database_without_any_table_gets_one_when_creating_is_allowed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("db");

@@ -102,8 +102,7 @@ impl<P: Protocol, O: InFlightOperation> InFlight<P, O> {
         operation.clear(context);
     }
 
-    /// Ends an operation with what it has: nothing was asked of the servers, or its failure is
-    /// known.
+    /// Ends an operation with its replies and its failure, if any, so far.
     pub fn end(&mut self, ticket: Ticket) {
         self.end_as(ticket, Ended::AsKnown);
     }
