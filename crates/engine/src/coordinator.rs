@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use kvmark_driver::Driver;
 use kvmark_plan::Plan;
 use kvmark_record::{
     Change, Event, EventKind, Notice, ProcessRecord, RunRecord, RunWriter, StoppedBy,
@@ -19,6 +18,7 @@ use crate::pool::WorkerPool;
 use crate::pulse::silent_since;
 use crate::sequence::{DatasetState, RunSettings};
 use crate::usage::process_usage;
+use crate::worker::System;
 use crate::worker_recorder::Report;
 
 /// Polling interval of the coordinator while it waits.
@@ -27,9 +27,9 @@ pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
 pub(crate) const LOOK_UP_MEANWHILE: Duration = Duration::from_millis(200);
 
 /// A run, on the coordinator's thread.
-pub(crate) struct Coordinator<'a, D, C> {
+pub(crate) struct Coordinator<'a, C> {
     pub(crate) plan: &'a Plan,
-    pub(crate) driver: Arc<D>,
+    pub(crate) driver: Arc<dyn System<C>>,
     pub(crate) clock: C,
     pub(crate) settings: RunSettings,
     /// The results so far.
@@ -50,7 +50,7 @@ pub(crate) struct Coordinator<'a, D, C> {
     pub(crate) is_silent: bool,
 }
 
-impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
+impl<C: Clock> Coordinator<'_, C> {
     /// The current resource use of the process and counters of the system.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let statistics = if self.is_silent { BTreeMap::new() } else { self.driver.statistics() };

@@ -45,4 +45,4 @@ pub use pool::MAX_BLOCKING_CLIENTS;
 pub use error::EngineError;
 pub use observer::{Control, Leave, Observer, Progress, Unobserved};
 pub use op_log::Recording;
-pub use run::{Completed, run};
+pub use run::{Completed, run, run_in_real_time};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kvmark_driver::{Driver, Expected};
+use kvmark_driver::Expected;
 use kvmark_plan::{Dataset, Plan, Share, ValueCheck};
 use kvmark_record::Notice;
 use kvmark_workload::{NumberPartition, Stream};
@@ -42,7 +42,7 @@ pub(crate) enum Loaded {
     First(u64),
 }
 
-impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
+impl<C: Clock> Coordinator<'_, C> {
     /// The part of the dataset that is already loaded.
     pub(crate) fn look_for_records(&mut self, streams: &[Stream]) -> Result<Loaded, EngineError> {
         let dataset = &self.plan.dataset;

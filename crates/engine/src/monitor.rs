@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kvmark_driver::Driver;
 use kvmark_plan::{Outcome, PhaseName, Plan};
 use kvmark_record::{
     ClosedInterval, GroupAccounting, GroupRecord, Names, Notice, PhaseAggregate, PhaseRecord,
@@ -33,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const REPORTS_AT_ONCE: usize = 1024;
 
 /// The coordinator's view of one phase sequence.
-pub(crate) struct PhaseMonitor<'r, 'a, D, C> {
-    run: &'r mut Coordinator<'a, D, C>,
+pub(crate) struct PhaseMonitor<'r, 'a, C> {
+    run: &'r mut Coordinator<'a, C>,
     plan: &'a Plan,
     sequence: Arc<PhaseSequence>,
     phases: Vec<MonitoredPhase<'a>>,
@@ -136,10 +135,10 @@ impl<'a> MonitoredPhase<'a> {
     }
 }
 
-impl<'r, 'a, D: Driver, C: Clock> PhaseMonitor<'r, 'a, D, C> {
+impl<'r, 'a, C: Clock> PhaseMonitor<'r, 'a, C> {
     /// A monitor of a sequence that begins with this snapshot.
     pub(crate) fn new(
-        run: &'r mut Coordinator<'a, D, C>,
+        run: &'r mut Coordinator<'a, C>,
         sequence: &Arc<PhaseSequence>,
         snapshot: Snapshot,
     ) -> Self {

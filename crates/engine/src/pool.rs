@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use kvmark_driver::{Capabilities, Driver, Execution};
+use kvmark_driver::{Capabilities, Execution};
 use kvmark_plan::Plan;
 use kvmark_record::{Batch, Names};
 use kvmark_workload::CachePadded;
@@ -15,7 +15,7 @@ use crate::error::EngineError;
 use crate::op_log::Log;
 use crate::pulse::Pulse;
 use crate::source;
-use crate::worker::{self, Setup, WorkerCommand};
+use crate::worker::{Setup, System, WorkerCommand};
 use crate::worker_recorder::{Report, ReportChannel, SendWindow};
 
 /// Most clients of a blocking driver, each of which is a thread.
@@ -43,9 +43,9 @@ pub(crate) struct WorkerHandle {
 }
 
 impl WorkerPool {
-    pub(crate) fn start<D: Driver, C: Clock>(
+    pub(crate) fn start<C: Clock>(
         plan: &Plan,
-        driver: &Arc<D>,
+        driver: &Arc<dyn System<C>>,
         clock: &C,
         reports: &Sender<Report>,
         log: Option<&Log>,
@@ -72,7 +72,6 @@ impl WorkerPool {
             };
             let setup = Setup {
                 workers: count,
-                driver: Arc::clone(driver),
                 clock: clock.clone(),
                 clients: carried,
                 core,
@@ -80,7 +79,8 @@ impl WorkerPool {
                 channel,
             };
             let thread = thread::Builder::new().name(format!("kvmark-{worker}"));
-            let thread = thread.spawn(move || worker::work(setup));
+            let driver = Arc::clone(driver);
+            let thread = thread.spawn(move || driver.work(setup));
             let thread =
                 thread.map_err(|source| EngineError::Thread { worker: worker as usize, source })?;
             let cores = core.into_iter().collect();

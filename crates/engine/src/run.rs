@@ -27,7 +27,7 @@ use crate::pool::{self, MAX_BLOCKING_CLIENTS, WorkerPool, slots};
 use crate::sequence::{self, DatasetState, RunSettings};
 use crate::tape::check_tapes;
 use crate::usage::{process_usage, process_use};
-use crate::worker::WorkerCommand;
+use crate::worker::{System, WorkerCommand};
 
 /// Time from the command to begin a phase to the first intended start, so that every worker is
 /// ready.
@@ -59,15 +59,24 @@ pub fn run<D: Driver>(
     recording: Option<&Recording>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    let capabilities = driver.capabilities();
-    check(plan, &capabilities)?;
-    let workers = pool::workers(plan, &capabilities);
-    let log = recording.map(|recording| Log::start(recording, plan, workers)).transpose()?;
-    if capabilities.simulated_time {
-        begin(plan, driver, VirtualClock::default(), folder, log, observer)
+    if driver.capabilities().simulated_time {
+        begin(plan, Arc::new(driver), VirtualClock::default(), folder, recording, observer)
     } else {
-        begin(plan, driver, RealClock::start(), folder, log, observer)
+        run_in_real_time(plan, driver, folder, recording, observer)
     }
+}
+
+/// As [`run`], for a driver that never simulates time: its loops are compiled for one clock.
+///
+/// # Errors As those of [`run`].
+pub fn run_in_real_time<D: Driver>(
+    plan: &Plan,
+    driver: D,
+    folder: &Path,
+    recording: Option<&Recording>,
+    observer: &mut dyn Observer,
+) -> Result<Completed, EngineError> {
+    begin(plan, Arc::new(driver), RealClock::start(), folder, recording, observer)
 }
 
 /// Rejects a plan that this driver can't execute.
@@ -100,17 +109,20 @@ fn check(plan: &Plan, capabilities: &Capabilities) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn begin<D: Driver, C: Clock>(
+fn begin<C: Clock>(
     plan: &Plan,
-    driver: D,
+    driver: Arc<dyn System<C>>,
     clock: C,
     folder: &Path,
-    log: Option<Log>,
+    recording: Option<&Recording>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
+    let capabilities = driver.capabilities();
+    check(plan, &capabilities)?;
+    let workers = pool::workers(plan, &capabilities);
+    let log = recording.map(|recording| Log::start(recording, plan, workers)).transpose()?;
     let taped = check_tapes(plan)?;
     let streams = sequence::compile_streams(plan)?;
-    let driver = Arc::new(driver);
     let (sender, reports) = channel();
     let mut pool = WorkerPool::start(plan, &driver, &clock, &sender, log.as_ref())?;
     drop(sender);
@@ -121,7 +133,6 @@ fn begin<D: Driver, C: Clock>(
     let origin_ns = clock.now_ns();
     let started_wall_ns = wall_ns().saturating_sub(origin_ns);
     let description = driver.describe();
-    let capabilities = driver.capabilities();
     let record = RunRecord {
         counting: COUNTING,
         started_wall_ns,
@@ -163,7 +174,7 @@ fn begin<D: Driver, C: Clock>(
     Ok(coordinator.finish(failure))
 }
 
-impl<D: Driver, C: Clock> Coordinator<'_, D, C> {
+impl<C: Clock> Coordinator<'_, C> {
     fn run_phases(&mut self, streams: Vec<Vec<Stream>>) -> Result<(), EngineError> {
         let mut streams = streams.into_iter();
         let mut index = 0;

@@ -3,13 +3,14 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use kvmark_driver::{AnySession, Driver, OpenError, Session};
+use kvmark_driver::{AnySession, Capabilities, Description, Driver, OpenError, Session};
 use kvmark_record::Recorder;
 use rustix::thread::set_current_timer_slack;
 
@@ -35,11 +36,51 @@ pub(crate) enum WorkerCommand {
     PhaseSequence(Arc<PhaseSequence>),
 }
 
+/// A driver with a clock. Only the workers' loops are compiled for each driver; the rest of the
+/// engine calls these functions.
+pub(crate) trait System<C>: Send + Sync {
+    /// See [`Driver::capabilities`].
+    fn capabilities(&self) -> Capabilities;
+    /// See [`Driver::describe`].
+    fn describe(&self) -> Description;
+    /// See [`Driver::settle`].
+    fn settle(&self) -> Result<(), OpenError>;
+    /// See [`Driver::statistics`].
+    fn statistics(&self) -> BTreeMap<String, f64>;
+    /// The body of a worker. Reports a panic, which would otherwise be lost with the thread.
+    fn work(&self, setup: Setup<C>);
+}
+
+impl<D: Driver, C: Clock> System<C> for D {
+    fn capabilities(&self) -> Capabilities {
+        Driver::capabilities(self)
+    }
+
+    fn describe(&self) -> Description {
+        Driver::describe(self)
+    }
+
+    fn settle(&self) -> Result<(), OpenError> {
+        Driver::settle(self)
+    }
+
+    fn statistics(&self) -> BTreeMap<String, f64> {
+        Driver::statistics(self)
+    }
+
+    fn work(&self, setup: Setup<C>) {
+        let (worker, reports) = (setup.channel.worker, setup.channel.reports.clone());
+        let body = AssertUnwindSafe(|| open_and_execute(self, setup));
+        if let Err(panic) = catch_unwind(body) {
+            drop(reports.send(Report::Panicked { worker, message: panic_text(panic.as_ref()) }));
+        }
+    }
+}
+
 /// The parts of a worker.
 #[derive(Debug)]
-pub(crate) struct Setup<D, C> {
+pub(crate) struct Setup<C> {
     pub(crate) workers: u32,
-    pub(crate) driver: Arc<D>,
     pub(crate) clock: C,
     /// Number of clients on the worker.
     pub(crate) clients: u32,
@@ -48,22 +89,14 @@ pub(crate) struct Setup<D, C> {
     pub(crate) channel: ReportChannel,
 }
 
-/// The body of a worker. Reports a panic, which would otherwise be lost with the thread.
-pub(crate) fn work<D: Driver, C: Clock>(setup: Setup<D, C>) {
-    let (worker, reports) = (setup.channel.worker, setup.channel.reports.clone());
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| open_and_execute(setup))) {
-        drop(reports.send(Report::Panicked { worker, message: panic_text(panic.as_ref()) }));
-    }
-}
-
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 /// Opens the worker's session, then executes commands.
-fn open_and_execute<D: Driver, C: Clock>(setup: Setup<D, C>) {
-    let Setup { driver, clock, channel, .. } = &setup;
+fn open_and_execute<D: Driver, C: Clock>(driver: &D, setup: Setup<C>) {
+    let Setup { clock, channel, .. } = &setup;
     let opened = setup.core.map_or(Ok(()), usage::pin).map_err(OpenError::Option);
     // By default the kernel may delay a wake-up by 50 us, to wake several threads at once.
     set_current_timer_slack(NonZeroU64::new(1)).ok();
@@ -73,22 +106,22 @@ fn open_and_execute<D: Driver, C: Clock>(setup: Setup<D, C>) {
     };
     channel.send(Report::Opened { result: Ok(()) });
     let mut recorder = Recorder::new(&channel.names);
-    while let Some(command) = setup.next_command(&mut session) {
+    while let Some(command) = setup.next_command::<D>(&mut session) {
         match command {
             WorkerCommand::Probe { records, limit_ns } => {
                 let probed = probe::look(&records, &mut session, clock, &channel.pulse.0, limit_ns);
                 channel.send(Report::Probed(probed));
             }
             WorkerCommand::PhaseSequence(sequence) => {
-                setup.serve(&sequence, &mut session, &mut recorder)
+                setup.serve::<D>(&sequence, &mut session, &mut recorder)
             }
         }
     }
 }
 
-impl<D: Driver, C: Clock> Setup<D, C> {
+impl<C: Clock> Setup<C> {
     /// Waits for the next command and services the connections in the meantime.
-    fn next_command(
+    fn next_command<D: Driver>(
         &self,
         session: &mut AnySession<D::Blocking, D::Session>,
     ) -> Option<WorkerCommand> {
@@ -105,7 +138,7 @@ impl<D: Driver, C: Clock> Setup<D, C> {
     }
 
     /// Runs the worker's clients during a phase sequence.
-    fn serve(
+    fn serve<D: Driver>(
         &self,
         sequence: &PhaseSequence,
         session: &mut AnySession<D::Blocking, D::Session>,

@@ -23,19 +23,22 @@ struct Entry {
     console: fn(&Options) -> Result<Option<AnyConsole>, OpenError>,
 }
 
-/// The entry of a driver, which is opened with its options and optionally the layout.
+/// The entry of a driver, which is opened with its options and optionally the layout; `simulated`
+/// is for one that can simulate time.
 macro_rules! entry {
-    ($driver:ty, $options:expr $(, $layout:expr)?) => {
+    (simulated $($rest:tt)*) => { entry!(@run, $($rest)*) };
+    (@$run:ident, $driver:ty, $options:expr $(, $layout:expr)?) => {
         Entry {
             about: <$driver>::ABOUT,
             options: $options,
             run: |plan, folder, recording, observer| {
                 let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
-                kvmark_engine::run(plan, driver, folder, recording, observer)
+                kvmark_engine::$run(plan, driver, folder, recording, observer)
             },
             console: <$driver as Driver>::console,
         }
     };
+    ($($rest:tt)*) => { entry!(@run_in_real_time, $($rest)*) };
 }
 
 const DRIVERS: &[Entry] = &[
@@ -45,7 +48,7 @@ const DRIVERS: &[Entry] = &[
     entry!(kvmark_driver_fjall::Fjall, kvmark_driver_fjall::Fjall::options, Layout::of),
     entry!(kvmark_driver_sqlite::Sqlite, kvmark_driver_sqlite::Sqlite::options, Layout::of),
     entry!(kvmark_driver::null::Null, kvmark_driver::null::options),
-    entry!(kvmark_driver::sim::Sim, kvmark_driver::sim::options, Layout::of),
+    entry!(simulated kvmark_driver::sim::Sim, kvmark_driver::sim::options, Layout::of),
     entry!(kvmark_driver_resp::Resp, || kvmark_driver_resp::options().iter().collect(), Layout::of),
     entry!(
         kvmark_driver_memcached::Memcached,
