@@ -16,7 +16,7 @@ RELEASE := --release --locked
 help: ## List the commands
 	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 26
 
-quickstart: setup ## Install what is missing, build, and run YCSB on embedded RocksDB
+quickstart: setup ## Install what is missing, build, and run YCSB on five embedded engines
 	@$(BIN)/kvmark ycsb
 
 setup: ## Install what is missing, build the engine, and install kvmark into .venv

@@ -44,6 +44,8 @@ class Driver:
     """The default port."""
     files: Files | None
     """None if the system isn't a folder."""
+    memory: Mapping[str, int]
+    """Options for sizes of caches and buffers, with their percentages of a limit on memory."""
     counts_whole_server: bool
     """Whether its statistics cover the whole server and all its clients."""
     lacks: tuple[str, ...]
@@ -81,8 +83,9 @@ def schemes() -> Mapping[str, Scheme]:
     by_name = {}
     for about in json.loads(_engine.drivers()):
         own_schemes, place = about.pop("schemes"), Location(about.pop("place"))
-        files = about.pop("files")
-        driver = Driver(place=place, files=None if files is None else Files(**files), **about)
+        files, memory = about.pop("files"), dict(about.pop("memory"))
+        made = None if files is None else Files(**files)
+        driver = Driver(place=place, files=made, memory=memory, **about)
         for scheme in own_schemes:
             implied = MappingProxyType(dict(scheme.pop("implied")))
             by_name[scheme["name"]] = Scheme(driver=driver, implied=implied, **scheme)

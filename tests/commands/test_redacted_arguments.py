@@ -77,7 +77,7 @@ def test_every_url_option_is_a_system_name() -> None:
                 found.append((command, name))
                 assert "SystemName" in str(get_args(hint)[0]), (command, name)
     assert len(inspect.signature(function_of("run")).parameters) > 10
-    assert {("run", "system"), ("study", "through"), ("up", "to"), ("ycsb", "system")} <= {*found}
+    assert {("run", "system"), ("study", "through"), ("up", "to"), ("ycsb", "systems")} <= {*found}
 
 
 def test_a_secret_is_never_printed() -> None:

@@ -115,7 +115,7 @@ def test_a_second_interrupt_does_not_wait_for_a_stalled_operation(kvmark: Kvmark
 
 
 def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(kvmark: Kvmark) -> None:
-    words = "ycsb --records 100 --workloads load,c --repetitions 1 -q"
+    words = "ycsb --system rocksdb: --records 100 --workloads load,c --repetitions 1 -q"
 
     def second_step() -> Started:
         started = kvmark.start(words, "--duration", "1h", "--interval", "50ms")
@@ -187,7 +187,7 @@ run: {load: never, duration: 100ms, interval: 20ms}
 factors: {clients: [1, 2]}
 repetitions: 1000
 """
-YCSB = "ycsb --records 200 --workloads load,c"
+YCSB = "ycsb --system rocksdb: --records 200 --workloads load,c"
 CAPACITY = "--slo 'p99<50ms' --duration 100ms --warmup 20ms --within 30%"
 APP = "--num_reads 500 --num_writes 10 --num_unique_keys 50 --num_threads_read 1"
 OWN = "--json --quiet"

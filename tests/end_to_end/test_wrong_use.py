@@ -123,7 +123,11 @@ WRITING = {
         "mine.xml",
         NOT_OURS,
     ),
-    "page of a sequence": ("ycsb --records 100 --workloads load", "kvmark-ycsb.html", NOT_OURS),
+    "page of a sequence": (
+        "ycsb --system rocksdb: --records 100 --workloads load",
+        "kvmark-ycsb.html",
+        NOT_OURS,
+    ),
     "page of a study": ("study smoke --system null:", "kvmark-study.html", NOT_OURS),
 }
 

@@ -15,9 +15,11 @@ SHORT_SEQUENCE = ("load", "A", "B", "C", "F", "D", "E")
 def default(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A sequence with its repetitions by default."""
     folder = tmp_path_factory.mktemp("sequence")
-    words = "ycsb --records 100 --operations 100 --workloads load,a,e --report none --json"
+    words = "ycsb --system rocksdb: --records 100 --operations 100 --workloads load,a,e"
     # It estimates the variation in a further process, which a preloaded process can't start.
-    return Kvmark(folder, folder / "runs").start(words).finish(exits=(0, 1))
+    return (
+        Kvmark(folder, folder / "runs").start(f"{words} --report none --json").finish(exits=(0, 1))
+    )
 
 
 def test_each_case_has_the_repetitions_that_were_announced(default: Result) -> None:
@@ -41,7 +43,9 @@ def test_each_case_has_the_repetitions_that_were_announced(default: Result) -> N
 
 
 def test_a_too_short_budget_runs_each_case_once(kvmark: Kvmark) -> None:
-    done = kvmark("ycsb --records 100 --workloads load,a --report none --budget 1ms")
+    done = kvmark(
+        "ycsb --system rocksdb: --records 100 --workloads load,a --report none --budget 1ms"
+    )
     out = " ".join(done.out.split())
     assert "load with 100 records and A with 100 records ran once instead of 5" in out
     assert "--budget 1m is enough." in out
@@ -59,21 +63,71 @@ def test_a_wrong_budget_is_refused(kvmark: Kvmark) -> None:
         assert kvmark.refuses(f"ycsb --budget {budget}").endswith(part)
 
 
-def test_without_options_it_is_timed_and_prints_one_screen(kvmark: Kvmark) -> None:
-    result = kvmark("ycsb --records 500 --duration 50ms", exits=(0, 1))
+ENGINES = ("fjall", "LMDB", "redb", "RocksDB", "SQLite")
+
+
+def test_without_options_it_measures_all_engines_in_blocks_and_prints_one_screen(
+    kvmark: Kvmark,
+) -> None:
+    result = kvmark("ycsb --records 200 --duration 20ms --repetitions 2", exits=(0, 1))
     lines = result.out.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
-    assert lines[0] == "YCSB on RocksDB, 500 records"
-    for column in ("ops/s", "p50", "p99", "verdict"):
-        assert column in lines[2]
-    rows = [line.split()[0] for line in lines[4 : 4 + len(SHORT_SEQUENCE)]]
-    assert tuple(rows) == SHORT_SEQUENCE
-    assert "[35/35]" in result.err
+    assert lines[0] == f"YCSB on {', '.join(ENGINES)}, 200 records: ops/s"
+    assert lines[2].split() == ["workload", *ENGINES]
+    assert tuple(line.split()[0] for line in lines[4:11]) == SHORT_SEQUENCE
+    for engine in ENGINES:
+        (line,) = (line for line in lines if line.startswith(f"{engine}: "))
+        assert "; durability process; " in line
+    assert "[70/70]" in result.err
     assert "kvmark serve" in result.err
-    ended = {one["engine"]["phases"][-1]["stopped_by"] for one in kvmark.manifests()}
+    manifests = sorted(kvmark.manifests(), key=lambda one: one["created"])
+    systems = [one["engine"]["system"]["system"] for one in manifests]
+    # A repetition of an engine ends before another's begins, and each block has all of them.
+    for block in (systems[:35], systems[35:]):
+        turns = [block[at : at + 7] for at in range(0, 35, 7)]
+        assert {turn[0] for turn in turns} == {*ENGINES}
+        assert all(len(set(turn)) == 1 for turn in turns)
     # A load has all records, whatever the duration of the others.
+    ended = {one["engine"]["phases"][-1]["stopped_by"] for one in manifests}
     assert ended == {"duration", "operations"}
+    (memory,) = {
+        one["plan"]["system"]["options"]["block_cache_bytes"]
+        for one in manifests
+        if one["plan"]["system"]["driver"] == "rocksdb"
+    }
+    assert int(memory) == 128 << 20
+    assert not list(kvmark.runs.glob("scratch*"))
+
+
+def test_engines_of_unequal_durability_are_said_to_be_so_first(kvmark: Kvmark) -> None:
+    words = "ycsb --system lmdb: --system redb:?durability=none --records 50 --duration 20ms"
+    done = kvmark(f"{words} --workloads load,c --report none --repetitions 1 --json", exits=(0, 1))
+    assert done.json["said"][0] == (
+        "The durability of writes differs, and their speed with it: process on LMDB and none on"
+        " redb."
+    )
+
+
+def test_two_systems_of_one_kind_are_two_columns(kvmark: Kvmark) -> None:
+    words = "ycsb --system lmdb:one --system lmdb:two --records 50 --workloads load,c"
+    rows = kvmark(f"{words} --duration 20ms --repetitions 1 --report none --json", exits=(0, 1))
+    found = [(row["case"]["workload"], row["case"]["apart"]) for row in rows.json["rows"]]
+    expected = [(name, system) for name in ("load", "C") for system in ("lmdb:one", "lmdb:two")]
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("--system lmdb: --system lmdb:", "lmdb is named twice"),
+        ("--system null: --memory 1MB", "only embedded engines have this limit"),
+        ("--system redb: --workloads a", "a new database has no records: write --workloads load,a"),
+        ("--system rocksdb: --memory 1MB", "an engine needs 4MiB at least"),
+    ],
+)
+def test_systems_that_make_no_sequence_are_refused(kvmark: Kvmark, words: str, part: str) -> None:
+    assert part in kvmark.refuses(f"ycsb {words}")
 
 
 def test_the_published_sequence_has_its_sizes_and_leaves_a_page(kvmark: Kvmark) -> None:
@@ -95,8 +149,9 @@ def test_the_published_sequence_has_its_sizes_and_leaves_a_page(kvmark: Kvmark) 
 
 
 def test_each_step_of_the_sequence_finds_the_records_of_the_others(kvmark: Kvmark) -> None:
-    words = f"ycsb --records 1000 --workloads {','.join(SEQUENCE).lower()} --operations 1000"
-    rows = kvmark(f"{words} --repetitions 1 --report none --json").json["rows"]
+    words = f"ycsb --system rocksdb: --records 1000 --workloads {','.join(SEQUENCE).lower()}"
+    options = "--operations 1000 --repetitions 1 --report none --json"
+    rows = kvmark(f"{words} {options}").json["rows"]
     assert not list(kvmark.folder.glob("*.html"))
     assert [row["case"]["workload"] for row in rows] == list(SEQUENCE)
     assert all(row["case"]["records"] == 1000 for row in rows)
@@ -182,7 +237,7 @@ def property_file(folder: Path, workload: str) -> Path:
 
 @pytest.mark.parametrize("workload", CORE)
 def test_a_file_of_ycsb_loads_and_then_runs_its_transactions(kvmark: Kvmark, workload: str) -> None:
-    kvmark(f"ycsb -P {property_file(kvmark.folder, workload)} -s {QUIET}")
+    kvmark(f"ycsb --system rocksdb: -P {property_file(kvmark.folder, workload)} -s {QUIET}")
     load, run = kvmark.manifests()
     assert (load["plan"]["name"], run["plan"]["name"]) == ("ycsb/load", "ycsb/run")
     assert counts(load) == {"INSERT": 1000}
@@ -215,7 +270,7 @@ def test_load_and_transactions_are_two_commands_on_one_folder(kvmark: Kvmark) ->
 
 def test_steps_run_in_the_given_order(kvmark: Kvmark) -> None:
     steps = "load,c,d,a,delete,reload,e,f,b,run"
-    kvmark(f"ycsb --records 100 --workloads {steps} {QUIET}")
+    kvmark(f"ycsb --system rocksdb: --records 100 --workloads {steps} {QUIET}")
     manifests = kvmark.manifests()
     names = [f"ycsb/{step}" for step in steps.split(",")]
     assert [manifest["plan"]["name"] for manifest in manifests] == names
@@ -232,7 +287,9 @@ def test_each_workload_runs_at_each_target_and_the_load_once(kvmark: Kvmark) -> 
 
 
 def test_every_read_verifies_data_integrity(kvmark: Kvmark) -> None:
-    kvmark(f"ycsb --records 200 --workloads load,a,f -p dataintegrity=true {QUIET}")
+    kvmark(
+        f"ycsb --system rocksdb: --records 200 --workloads load,a,f -p dataintegrity=true {QUIET}"
+    )
     manifests = kvmark.manifests()
     plan = manifests[1]["plan"]
     assert plan["dataset"]["values"] == "integrity"
@@ -241,7 +298,11 @@ def test_every_read_verifies_data_integrity(kvmark: Kvmark) -> None:
 
 
 def test_many_records_and_clients_load_and_read_without_a_miss(kvmark: Kvmark) -> None:
-    kvmark(f"ycsb --records 20000 --operations 20000 --clients 4 --workloads load,c {QUIET}")
+    kvmark(
+        f"ycsb --system rocksdb: --records 20000 --operations 20000 --clients 4 {QUIET}",
+        "--workloads",
+        "load,c",
+    )
     load, c = kvmark.manifests()
     assert counts(load) == {"INSERT": 20_000}
     assert counts(c) == {"READ": 20_000}

@@ -31,7 +31,8 @@ PUBLISHED_SIZES = (1000, 3000, 6000, 10000)
 
 def make_study(**fields: Any) -> YcsbStudy:
     defaults = {
-        "system": parse_system_url("null:"), "properties": read_ycsb([], []), "operations": None,
+        "systems": {"": parse_system_url("null:")}, "properties": read_ycsb([], []),
+        "operations": None,
         "targets": (None,), "seed": 1, "workloads": SEQUENCE, "records": (1000, 3000),
         "policy": scheduling.RepetitionPolicy(),
     }  # fmt: skip
@@ -142,6 +143,23 @@ def test_every_repetition_begins_with_an_empty_system_and_keeps_the_published_or
         assert step.fresh == (step.workload == "load")
         sequence = [*sequence, step.workload] if not step.fresh else [step.workload]
         assert tuple(sequence) == SEQUENCE[: len(sequence)]
+
+
+def test_systems_take_turns_and_the_first_one_predicts_the_time_of_the_others() -> None:
+    url = parse_system_url("null:")
+    systems = {"fast": url, "slow": url}
+    cost = {"fast": 1.0, "slow": 3.0}
+    done = SimulatedSequence(
+        lambda step: cost[step.system], systems=systems, records=(1000,), policy=within(230)
+    )
+    firsts = [step.system for step in done.steps if step.fresh]
+    assert firsts[:2] == ["fast", "slow"]
+    assert {step.repetition for step in done.steps} == set(range(5))
+    # In each block each system has its turn, in an order that changes.
+    turns = [tuple(firsts[at : at + 2]) for at in range(0, 10, 2)]
+    assert {tuple(sorted(turn)) for turn in turns} == {("fast", "slow")}
+    assert len(set(turns[1:])) == 2
+    assert done.now_s == 5 * 9 * 4
 
 
 def test_the_first_repetition_starts_with_the_smallest_number_of_records() -> None:

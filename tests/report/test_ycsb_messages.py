@@ -18,7 +18,7 @@ PARTS = {
 
 
 def case(workload: str, once_s: float, got: int = 5, *, wanted: int = 5, cut: bool = False) -> Any:
-    return CaseRepetitions(workload, 10_000, None, got, wanted, once_s * got, once_s, cut)
+    return CaseRepetitions(workload, "", 10_000, None, got, wanted, once_s * got, once_s, cut)
 
 
 def summary(

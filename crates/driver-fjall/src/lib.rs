@@ -66,6 +66,7 @@ impl ByteStore for Store {
                 "keyspaces/#/blobs/#",
             ],
         }),
+        memory: &[("cache_bytes", 50), ("memtable_bytes", 25)],
         ..About::new("fjall", Place::Folder, &[Scheme::new("fjall", "fjall:PATH")])
     };
     const SYSTEM: &'static str = "fjall";

@@ -1,9 +1,13 @@
 //! Embedded redb: a copy-on-write B-tree in one file.
 //!
-//! Each write is a transaction. redb has no level between commits that may be lost when the
-//! process dies and those that are on the disk.
+//! Each write is a transaction. redb itself has no level between commits that may be lost when the
+//! process dies and those that are on the disk. At `process` it commits as at `sync`, to a file
+//! that passes all writes to the kernel and skips the flush to the disk.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,9 +15,10 @@ use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
 use kvmark_driver::{About, Description, Files, OpenError, Place, Scheme};
 use kvmark_embedded::{Access, ByteHandle, ByteStore, Durability, Opening, StoreError};
 use kvmark_plan::Outcome;
+use redb::backends::FileBackend;
 use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase as _, StorageError, TableDefinition,
-    TableHandle as _, WriteTransaction,
+    BackendError, Builder, Database, DatabaseError, ReadableDatabase as _, StorageBackend,
+    StorageError, TableDefinition, TableHandle as _, WriteTransaction,
 };
 
 const FILE: &str = "data.redb";
@@ -66,6 +71,7 @@ impl ByteStore for Store {
 
     const ABOUT: About = About {
         files: Some(Files { complete: FILE, early: &[], others: &[] }),
+        memory: &[("cache_bytes", 100)],
         ..About::new("redb", Place::Folder, &[Scheme::new("redb", "redb:PATH")])
     };
     const SYSTEM: &'static str = "redb";
@@ -75,18 +81,17 @@ impl ByteStore for Store {
     }
 
     fn effective(wanted: Durability) -> Durability {
-        match wanted {
-            Durability::None => Durability::None,
-            Durability::Process | Durability::Sync => Durability::Sync,
-        }
+        wanted
     }
 
     fn open(opening: &Opening<'_>) -> Result<Self, OpenError> {
         let file = opening.path.join(FILE);
         let mut builder = Builder::new();
         builder.set_cache_size(opening.given.whole("cache_bytes").unwrap_or_default() as usize);
-        let database = match opening.access {
-            Access::Create => builder.create(&file),
+        let creates = opening.access == Access::Create;
+        let database = match opening.durability {
+            Durability::Process => open_unflushed(&builder, &file, creates),
+            _ if creates => builder.create(&file),
             _ => builder.open(&file),
         };
         let durability = match opening.durability {
@@ -176,6 +181,78 @@ impl ByteHandle for Handle {
         };
         read().map_err(|error: redb::Error| failure(&error))
     }
+}
+
+/// A file whose writes reach the kernel and not at once the disk: they survive a kill of the
+/// process. A power failure may damage the database.
+#[derive(Debug)]
+struct Unflushed(FileBackend);
+
+impl StorageBackend for Unflushed {
+    fn len(&self) -> Result<u64, io::Error> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, length: u64) -> Result<(), io::Error> {
+        self.0.set_len(length)
+    }
+
+    fn sync_data(&self) -> Result<(), io::Error> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), io::Error> {
+        self.0.write(offset, bytes)
+    }
+
+    fn close(&self) -> Result<(), io::Error> {
+        self.0.close()
+    }
+
+    fn try_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_range(from, to)
+    }
+
+    fn try_lock_shared_range(
+        &self,
+        from: Bound<u64>,
+        to: Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        self.0.try_lock_shared_range(from, to)
+    }
+
+    fn lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_range(from, to)
+    }
+
+    fn lock_shared_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_shared_range(from, to)
+    }
+
+    fn unlock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<(), BackendError> {
+        self.0.unlock_range(from, to)
+    }
+
+    fn query_lock_range(&self, from: Bound<u64>, to: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.query_lock_range(from, to)
+    }
+}
+
+fn open_unflushed(
+    builder: &Builder,
+    file: &Path,
+    creates: bool,
+) -> Result<Database, DatabaseError> {
+    let opened = File::options().read(true).write(true).create(creates).open(file)?;
+    if !creates && opened.metadata()?.len() == 0 {
+        // A backend of ours would be filled with a new database.
+        return builder.open(file);
+    }
+    builder.create_with_backend(Unflushed(FileBackend::new(opened)?))
 }
 
 fn tables(database: &Database) -> Result<Vec<String>, redb::Error> {

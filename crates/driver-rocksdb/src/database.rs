@@ -73,6 +73,8 @@ impl ByteStore for Database {
             ],
             others: &["OPTIONS-#", "#.sst", "#.log", "#.blob"],
         }),
+        // Of two memtables.
+        memory: &[("block_cache_bytes", 50), ("write_buffer_bytes", 25)],
         ycsb_bindings: &["rocksdb", "site.ycsb.db.rocksdb.RocksDBClient"],
         ycsb_properties: &["rocksdb."],
         ..About::new("rocksdb", Place::Folder, &[Scheme::new("rocksdb", "rocksdb:PATH")])

@@ -82,6 +82,7 @@ impl ByteStore for Store {
             early: &["data.sqlite-wal", "data.sqlite-shm", "data.sqlite-journal"],
             others: &[],
         }),
+        memory: &[("cache_bytes", 100)],
         ..About::new("sqlite", Place::Folder, &[Scheme::new("sqlite", "sqlite:PATH")])
     };
     const SYSTEM: &'static str = "SQLite";

@@ -20,6 +20,8 @@ pub struct About {
     pub port: Option<u16>,
     /// The files of a database, where the place is a folder.
     pub files: Option<Files>,
+    /// The options for sizes of caches and buffers, each with its percentage of a limit on memory.
+    pub memory: &'static [(&'static str, u64)],
     /// Whether its statistics are those of the server, and so the same for all clients, and not
     /// those of this process.
     pub counts_whole_server: bool,
@@ -45,6 +47,7 @@ impl About {
             path: None,
             port: None,
             files: None,
+            memory: &[],
             counts_whole_server: false,
             one_thread_unless: None,
             lacks: &[],

@@ -34,8 +34,8 @@ IGNORED_PLAN_FIELDS: Final = (
 )  # fmt: skip
 _LOADING: Final = ("load", "settle")
 _RECORDS: Final = ("dataset.count", "dataset.full_at", "keys.count", "operations")
-#: Factors of studies that name systems.
-_SYSTEM_FACTORS: Final = {"levels.system", "levels.store", "levels.database"}
+#: Factors of studies, and the place in a sequence, that name systems.
+_SYSTEM_FACTORS: Final = {"levels.system", "levels.store", "levels.database", "sequence.system"}
 _MOST_DIFFERENCES: Final = 3
 
 #: The places in a spec: the experiment's part, its name in it, the number of the block.
@@ -119,6 +119,8 @@ def described(manifest: Manifest) -> dict[str, str]:
         # The number of records depends on earlier steps, which are random.
         places = {place: text for place, text in places.items() if not place.endswith(_RECORDS)}
         places["sequence.records"] = str(sequence.get("records"))
+        if "system" in sequence:
+            places["sequence.system"] = str(sequence["system"])
     levels = manifest.study.get("levels", {})
     places |= dict(_flat({"levels": levels, "faults": manifest.spec.get("faults", ())}, ""))
     options = manifest.plan.get("system", {}).get("options", {})
@@ -207,6 +209,8 @@ def _difference(place: str, text: str) -> str:
         return text
     if place == "sequence.records":
         return "in a sequence"
+    if place == "sequence.system":
+        return text
     for beginning in ("groups[0].", "system.", "levels."):
         place = place.removeprefix(beginning)
     return f"{place} {text}"

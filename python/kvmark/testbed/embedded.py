@@ -38,9 +38,10 @@ def _own_files(files: Files) -> str:
 
 
 def _scratch_files() -> re.Pattern[str]:
-    every = (driver.files for driver in drivers().values())
-    names = "|".join(_own_files(files) for files in every if files is not None)
-    return re.compile(rf"{re.escape(_MARK)}|db/({names})")
+    """The files of a folder for databases, each in a folder with its driver's name."""
+    every = {name: driver.files for name, driver in drivers().items()}
+    names = (f"{name}/({_own_files(files)})" for name, files in every.items() if files is not None)
+    return re.compile("|".join((re.escape(_MARK), *names)))
 
 
 def contents(driver: str, files: Files, path: str) -> Contents:

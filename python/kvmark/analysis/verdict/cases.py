@@ -321,4 +321,4 @@ def _published(case: Case) -> Published | None:
 def _place(case: Case) -> tuple[int, str, str, int, float]:
     known = _SEQUENCE.index(case.workload) if case.workload in _SEQUENCE else len(_SEQUENCE)
     unlimited = float("inf") if case.target_rate is None else case.target_rate
-    return known, case.workload, case.store, case.records, unlimited
+    return known, case.workload, case.store.casefold(), case.records, unlimited

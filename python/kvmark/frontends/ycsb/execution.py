@@ -6,7 +6,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, SequenceRow
 from kvmark.cli.output import print_answer, print_json, save_report, terminal_width
 from kvmark.cli.session import execute_design, named_system, open_journal
-from kvmark.errors import AnswerIsNo, SpecError
+from kvmark.drivers import drivers, is_embedded, schemes
+from kvmark.errors import AnswerIsNo, SpecError, UsageError
 from kvmark.experiment.journal import tag
 from kvmark.experiment.judging import close_and_judge
 from kvmark.frontends.ycsb import scheduling
@@ -41,13 +42,18 @@ from kvmark.testbed.embedded import scratch_folder
 if TYPE_CHECKING:
     from kvmark.cli.commands.study import StudyOptions
     from kvmark.cli.documents import Answers
+    from kvmark.experiment.journal import Journal
 
-_SCRATCH: Final = SystemName("rocksdb:scratch")
+_PATH: Final = "scratch"
+"""The folder in the URL of a database that is made for the sequence, until it has one."""
+_MEMORY_BYTES: Final = 256 << 20
+"""For the caches and buffers of each of several embedded engines."""
 _OVERRIDES: Final = ("clients", "pin", "duration_ns", "interval_ns", "timeout_ns")
 """Options that are fields of `RunSpec`."""
+_LEAST_MEMORY_BYTES: Final = 4 << 20
 _BUDGET_S: Final = 600.0
-_SCRATCH_BUDGET_S: Final = 90.0
-"""Without a system."""
+_SCRATCH_BUDGET_S: Final = (90.0, 60.0)
+"""Without a system: of the only engine, and of each of several."""
 _UNTIL_PRECISE: Final = scheduling.RepetitionPolicy(budget_s=_BUDGET_S)
 
 
@@ -66,7 +72,7 @@ PUBLISHED: Final = SequenceDefaults((1000, 3000, 6000, 10000), SEQUENCE)
 _NEXT: Final = """\
 Next:
   kvmark run ycsb/a --system rocksdb:db --rate 20k --slo 'p99<1ms'    latency at a rate
-  kvmark up redis && kvmark ycsb --system up:redis                    the same on Redis
+  kvmark up redis && kvmark ycsb --system up:redis --system lmdb:     Redis beside LMDB
   kvmark serve                                                        all runs in a browser"""
 _COUNTING: Final = frozenset({"operationcount", "maxexecutiontime"})
 """Properties that end a workload."""
@@ -79,22 +85,86 @@ _STEADY_S: Final = 3.0
 _MOST_NAMES: Final = 4
 
 
-def _defaults(properties: YcsbProperties, options: YcsbOptions) -> SequenceDefaults:
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """The systems of a sequence by their names."""
+
+    urls: Mapping[str, SystemUrl]
+    #: Those whose database is made for the sequence, and removed after it.
+    scratch: frozenset[str]
+
+    def placed(self, folder: Path) -> Systems:
+        """The same with databases in a folder."""
+
+        def place(url: SystemUrl) -> SystemUrl:
+            path = str(folder / url.driver)
+            return replace(url, options={**url.options, "path": path}, text=f"{url.driver}:{path}")
+
+        placed = {name: place(self.urls[name]) for name in self.scratch}
+        return Systems(
+            {name: placed.get(name, url) for name, url in self.urls.items()}, self.scratch
+        )
+
+
+def read_systems(names: Sequence[SystemName], memory_bytes: int | None) -> Systems:
+    """The named systems; without a name, all embedded engines of this build.
+
+    An embedded engine without a folder, such as `lmdb:`, gets one for the sequence. Several
+    embedded engines have the same memory.
+
+    Raises:
+        SpecError: a URL is wrong, a system is named twice, or none has caches to limit.
+    """
+    engines = [name for name, one in schemes().items() if is_embedded(one.driver.name)]
+    names = names or [SystemName(f"{name}:") for name in engines]
+    urls, scratch = dict[str, SystemUrl](), list[str]()
+    for given in names:
+        name = str(given).removesuffix(":")
+        if name in urls:
+            raise SpecError(f"system: {name} is named twice")
+        scheme, colon, rest = given.reveal().partition(":")
+        has_folder = scheme not in engines or not colon or rest[:1] not in ("", "?")
+        if not has_folder:
+            scratch.append(name)
+        urls[name] = named_system(given if has_folder else SystemName(f"{scheme}:{_PATH}{rest}"))
+    embedded = [name for name, url in urls.items() if is_embedded(url.driver)]
+    if memory_bytes is not None and not embedded:
+        raise SpecError("memory: only embedded engines have this limit; leave it out")
+    if memory_bytes is not None and memory_bytes < _LEAST_MEMORY_BYTES:
+        raise SpecError("memory: an engine needs 4MiB at least")
+    if memory_bytes is None and len(embedded) > 1:
+        memory_bytes = _MEMORY_BYTES
+    if memory_bytes is not None:
+        urls |= {name: _within(urls[name], memory_bytes) for name in embedded}
+    return Systems(urls, frozenset(scratch))
+
+
+def _within(url: SystemUrl, memory_bytes: int) -> SystemUrl:
+    """An embedded engine with caches and buffers of this size; options of the URL win."""
+    shares = drivers()[url.driver].memory
+    sizes = {name: str(memory_bytes * share // 100) for name, share in shares.items()}
+    return replace(url, options={**sizes, **url.options})
+
+
+def _defaults(
+    properties: YcsbProperties, options: YcsbOptions, systems: Systems
+) -> SequenceDefaults:
     """Slices of a second, the same number of each, unless something counts operations."""
     counts = options.operations is not None or bool(options.property_files)
+    count = len(systems.urls)
     if counts or not properties.dotransactions or _COUNTING & properties.given.keys():
-        return SequenceDefaults()
-    budget_s = _SCRATCH_BUDGET_S if options.system is None else _BUDGET_S
-    policy = scheduling.RepetitionPolicy(5, 5, None, budget_s)
+        return SequenceDefaults(policy=scheduling.RepetitionPolicy(budget_s=_BUDGET_S * count))
+    only_s, each_s = (_BUDGET_S, _BUDGET_S) if options.systems else _SCRATCH_BUDGET_S
+    policy = scheduling.RepetitionPolicy(5, 5, None, only_s if count == 1 else each_s * count)
     return SequenceDefaults(duration_ns=10**9, policy=policy)
 
 
 def _make_study(
-    properties: YcsbProperties, options: YcsbOptions, defaults: SequenceDefaults
+    properties: YcsbProperties, options: YcsbOptions, systems: Systems, defaults: SequenceDefaults
 ) -> YcsbStudy:
     """The study that options and properties describe, checked.
 
-    Workloads that the system doesn't support are left out with a message, unless an option names
+    Workloads that a system doesn't support are left out with a message, unless an option names
     them.
     """
     if options.records is not None and 0 in options.records:
@@ -120,7 +190,7 @@ def _make_study(
     overrides = {name: getattr(options, name) for name in _OVERRIDES}
     overrides["duration_ns"] = options.duration_ns or defaults.duration_ns
     study = YcsbStudy(
-        system=named_system(options.system or _SCRATCH),
+        systems=_titled(systems),
         properties=properties,
         records=options.records or (defaults.records if count is None else (count,)),
         operations=options.operations,
@@ -131,8 +201,8 @@ def _make_study(
         overrides={name: value for name, value in overrides.items() if value is not None},
     )
     if options.workloads is None and (unsupported := study.unsupported()):
-        for workload, kind in unsupported.items():
-            message = f"{workload} is left out: {study.system.driver} has no {kind} operations"
+        for workload, (driver, kind) in unsupported.items():
+            message = f"{workload} is left out: {driver} has no {kind} operations"
             print(message, file=sys.stderr)
         left = tuple(name for name in study.workloads if name not in unsupported)
         study = replace(study, workloads=left)
@@ -140,39 +210,37 @@ def _make_study(
     return study
 
 
+def _titled(systems: Systems) -> Mapping[str, SystemUrl]:
+    """The systems by their names in titles."""
+    return systems.urls if len(systems.urls) > 1 else {"": next(iter(systems.urls.values()))}
+
+
 def execute_sequence(
     properties: YcsbProperties, options: YcsbOptions, defaults: SequenceDefaults | None = None
 ) -> None:
-    """Executes a sequence and prints its table. Without a system it uses a scratch database.
+    """Executes a sequence and prints its table.
 
-    Without `defaults`, they are those of the options and properties.
+    Without systems it uses a scratch database of each embedded engine; without `defaults`, those of
+    the options and properties.
 
     Raises:
         KvmarkError: an option is wrong, a step can't be executed, failed or was interrupted, or a
             case is INVALID.
     """
-    defaults = defaults or _defaults(properties, options)
-    study, system = _make_study(properties, options, defaults), options.system
+    systems = read_systems(options.systems, options.memory_bytes)
+    study = _make_study(
+        properties, options, systems, defaults or _defaults(properties, options, systems)
+    )
     label = study.properties.label
     options = replace(options, tags=(*options.tags, *([label] if label else ())))
     if options.report is not None:
         check_output(options.report, "report: ")
-    place = _on_scratch(study, options.open_records()) if system is None else nullcontext(study)
-    with place as placed:
-        sequence = YcsbSequence(study=placed, system=str(system or _SCRATCH))
-        if not options.resume and any(step.fresh for step in placed.first_steps()):
-            check_existing(placed.system, options.on_existing)
-        elif not options.resume:
-            steps = ",".join(placed.workloads)
-            advice = f"write --workloads load,{steps}"
-            check_loaded(placed.system, options.on_existing, advice)
+    with _placed(systems, options.open_records()) as placed:
+        sequence = YcsbSequence(study=replace(study, systems=_titled(placed)), names=[*placed.urls])
+        if not options.resume:
+            _check_systems(sequence.study, placed, options.on_existing)
         journal = open_journal(sequence, options)
-        # Records in a scratch database need no proof of origin.
-        choice: OnExisting = "remove" if system is None else options.on_existing
-        claim = DatasetClaim(
-            journal.claim(), lambda: key_names(map(placed.plan, placed.first_steps()))
-        )
-        sequence.prepare = partial(make_room, placed.system, choice, claim)
+        sequence.prepare = partial(_prepare, sequence.study, placed, options.on_existing, journal)
         sequence.watch = ProgressMessages(sequence, journal.records).watch
         with execute_design(sequence, options, journal) as problem:
             # Runs that ended before a failed one are judged, too.
@@ -182,7 +250,42 @@ def execute_sequence(
                 raise problem
             more = "see the report" if options.report else f"kvmark runs report {tag(journal.id)}"
             summary = sequence.scheduler.summary()
-            _print_table(runs, summary, options, more, is_timed=placed.is_timed)
+            _print_table(runs, summary, options, more, is_timed=study.is_timed)
+
+
+def _check_systems(study: YcsbStudy, systems: Systems, on_existing: OnExisting) -> None:
+    """Refuses systems with records before a first load, and those without before other steps."""
+    loads = any(step.fresh for step in study.first_steps())
+    advice = f"write --workloads load,{','.join(study.workloads)}"
+    for name, url in systems.urls.items():
+        if loads:
+            check_existing(url, on_existing)
+        elif name in systems.scratch:
+            raise UsageError(f"{name}: a new database has no records: {advice}")
+        else:
+            check_loaded(url, on_existing, advice)
+
+
+def _prepare(
+    study: YcsbStudy, systems: Systems, on_existing: OnExisting, journal: Journal, title: str
+) -> None:
+    """Empties the system of this title for a fresh load."""
+    name = title or next(iter(systems.urls))
+    # Records in a scratch database need no proof of origin.
+    choice: OnExisting = "remove" if name in systems.scratch else on_existing
+    steps = [step for step in study.first_steps() if step.system == title]
+    claim = DatasetClaim(journal.claim(), lambda: key_names(map(study.plan, steps)))
+    make_room(systems.urls[name], choice, claim)
+
+
+@contextmanager
+def _placed(systems: Systems, records: Records) -> Iterator[Systems]:
+    """The systems, with a folder for scratch databases where there are some."""
+    if not systems.scratch:
+        yield systems
+        return
+    with scratch_folder(records.root) as folder:
+        yield systems.placed(folder)
 
 
 def run_study(name: str, options: StudyOptions) -> None:
@@ -197,7 +300,8 @@ def run_study(name: str, options: StudyOptions) -> None:
     shared = {one.name for one in fields(YcsbOptions)} & {one.name for one in fields(options)}
     values = {one: getattr(options, one) for one in shared}
     seed = 1 if options.seed is None else options.seed
-    wanted = YcsbOptions(**{**values, "seed": seed})
+    system = options.system or SystemName("rocksdb:")
+    wanted = YcsbOptions(**{**values, "seed": seed, "systems": (system,)})
     execute_sequence(read_ycsb([], []), wanted, PUBLISHED)
 
 
@@ -217,13 +321,6 @@ def documents() -> Mapping[str, Answers]:
     return {"sequence": Answers(fields, ("ycsb",), purpose)}
 
 
-@contextmanager
-def _on_scratch(study: YcsbStudy, records: Records) -> Iterator[YcsbStudy]:
-    with scratch_folder(records.root) as folder:
-        path = str(folder / "db")
-        yield replace(study, system=SystemUrl("rocksdb", {"path": path}, f"rocksdb:{path}"))
-
-
 def _print_table(
     runs: Sequence[Run],
     summary: scheduling.SequenceRepetitions,
@@ -235,7 +332,8 @@ def _print_table(
     # The time that a workload takes is a result only where it isn't the user's choice.
     manifests = None if is_timed else [run.manifest for run in runs]
     notes = closing_notes(summary, manifests)
-    answer = replace(sequence_answer(runs), remarks=notes)
+    answer = sequence_answer(runs)
+    answer = replace(answer, remarks=(*answer.remarks, *notes))
     if options.json:
         document = {
             "rows": answer.rows,
@@ -243,13 +341,13 @@ def _print_table(
             "runs": [run.id for run in runs],
             "report": options.report,
             "repetitions": summary,
-            "said": notes,
+            "said": answer.remarks,
         }
         print_json("sequence", document)
     else:
         print_answer(sequence_screen(answer, terminal_width(), more))
     save_report(lambda page: page.sequence_page(answer), options.report, quiet=options.json)
-    if options.system is None and not (options.json or options.quiet):
+    if not options.systems and not (options.json or options.quiet):
         print(_NEXT, file=sys.stderr)
     invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
     if invalid:
@@ -421,7 +519,8 @@ def _names(cases: Sequence[scheduling.CaseRepetitions]) -> str:
 
 def _name(case: scheduling.CaseRepetitions) -> str:
     rate = "" if case.target is None else f" at {units.significant(case.target)} ops/s"
-    name = scheduling.workload_title(case.workload)
+    place = f" on {case.system}" if case.system else ""
+    name = scheduling.workload_title(case.workload) + place
     return f"{name} with {units.whole(case.records)} records{rate}"
 
 

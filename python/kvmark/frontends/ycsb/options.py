@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from kvmark.cli import options
+from kvmark.cli import completion, options
 from kvmark.cli.options import (
     CountList,
     ExperimentOptions,
@@ -20,8 +20,9 @@ from kvmark.cli.options import (
 )
 from kvmark.errors import SpecError
 from kvmark.frontends.ycsb.properties import STEPS
-from kvmark.spec.quantity import duration_ns, listed, rate
+from kvmark.spec.quantity import duration_ns, listed, rate, size_bytes
 from kvmark.spec.suggest import did_you_mean, shown
+from kvmark.spec.url import SystemName, system_name
 
 
 class _Rates(tuple[float | None, ...]):
@@ -59,7 +60,25 @@ def _budget(text: str) -> float:
 class YcsbOptions(ExperimentOptions):
     """The options of a sequence."""
 
-    system: options.System = None
+    systems: Annotated[
+        tuple[SystemName, ...],
+        option(
+            "URL",
+            "System to measure, as in kvmark run; rocksdb: alone is a new database. Repeatable"
+            " (default: every embedded engine).",
+            "--system",
+            parser=system_name,
+            autocompletion=completion.system,
+        ),
+    ] = ()
+    memory_bytes: Annotated[
+        int | None,
+        quantity(
+            size_bytes,
+            *("SIZE", "Caches and buffers of each embedded engine (default: 256MiB if several)."),
+            *("--memory",),
+        ),
+    ] = None
     records: Annotated[
         CountList | None,
         quantity(counts, "N,…", "Numbers of records (default: 100000)."),
@@ -110,7 +129,8 @@ class YcsbOptions(ExperimentOptions):
         quantity(
             _budget,
             "TIME",
-            "Time limit of the sequence, or none (default: 90s without --system, else 10m).",
+            "Time limit of the sequence, or none (default: 10m per system, 1m per engine without"
+            " --system).",
             "--budget",
         ),
     ] = None

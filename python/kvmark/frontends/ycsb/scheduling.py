@@ -1,9 +1,9 @@
 """The next step of a YCSB sequence: two stages of repetitions within a time budget.
 
-The first repetition, from the smallest number of records up, yields the cost of each step. Five
-repetitions are the first stage. Their variation alone decides the number of repetitions that a case
-needs (as in `kvmark ab`, see :func:`kvmark.stats.decide`); there is no second decision. Before
-each repetition, the remaining time is divided among the missing repetitions.
+The first repetition, system by system and from the smallest number of records up, yields the cost
+of each step. Five repetitions are the first stage. Their variation alone decides the number of
+repetitions that a case needs (as in `kvmark ab`, see :func:`kvmark.stats.decide`); there is no
+second decision. Before each repetition, the remaining time is divided among the missing ones.
 
 A sequence is repeated from its beginning up to a place, since each step needs the dataset that the
 steps before it left. One more repetition of a step repeats all steps before it.
@@ -33,7 +33,7 @@ WHOLE: Final = ("load", "reload", "delete")
 
 _Table: TypeAlias = npt.NDArray[np.float64]
 _Counts: TypeAlias = npt.NDArray[np.int64]
-"""Values of each step, a row for each number of records."""
+"""Values of each step, a row for each system and number of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class Step:
     fresh: bool
     #: 1 for the first repetitions, 2 for those that their variation required.
     stage: int = 1
+    #: The name of its system where there are several.
+    system: str = ""
 
     @property
     def is_load(self) -> bool:
@@ -83,7 +85,8 @@ class Step:
     def case(self) -> str:
         """The title of its repetitions."""
         rate = "" if self.target is None else f" at {self.target:g}/s"
-        return f"{workload_title(self.workload)}{rate}, {self.records:,} records"
+        place = f" on {self.system}" if self.system else ""
+        return f"{workload_title(self.workload)}{place}{rate}, {self.records:,} records"
 
     @property
     def title(self) -> str:
@@ -158,6 +161,8 @@ class CaseRepetitions:
     """Repetitions of a case."""
 
     workload: str
+    #: Empty where there is only one.
+    system: str
     records: int
     target: float | None
     repetitions: int
@@ -188,27 +193,43 @@ class SequenceRepetitions:
 
 @dataclass
 class _Case:
-    """A step of the sequence at one number of records, over all repetitions."""
+    """A step of the sequence on one system with one number of records, over all repetitions."""
 
     #: In the first repetition.
     step: Step
-    #: Number of operations, for comparison with the same step at another number of records.
+    #: Number of operations, for comparison with a like step.
     work: int
     wanted: int
-    #: The same step at the next smaller number of records.
-    smaller: _Case | None
+    #: The same step with the next smaller number of records, or on the first system.
+    like: _Case | None
     took_s: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     projected_s: float | None = None
 
     @property
     def cost_s(self) -> float:
-        """Duration, measured or predicted from that of the smaller case; 0 if unknown."""
+        """Duration, measured or predicted from that of the like case; 0 if unknown."""
         if self.projected_s is not None:
             return self.projected_s
-        if self.took_s or self.smaller is None:
+        if self.took_s or self.like is None:
             return sum(self.took_s) / max(len(self.took_s), 1)
-        return self.smaller.cost_s * self.work / self.smaller.work
+        return self.like.cost_s * self.work / self.like.work
+
+
+def _rows(
+    policy: RepetitionPolicy, steps: Sequence[Step], work: Callable[[Step], int]
+) -> list[list[_Case]]:
+    """The cases of each system and number of records, the smallest number first."""
+    sizes = sorted({step.records for step in steps})
+    rows: list[list[_Case]] = []
+    for system in dict.fromkeys(step.system for step in steps):
+        like: Sequence[_Case | None] = rows[0] if rows else ()
+        for size in sizes:
+            own = [step for step in steps if (step.system, step.records) == (system, size)]
+            pairs = zip(own, like or [None] * len(own), strict=True)
+            rows.append([_Case(step, work(step), policy.first, other) for step, other in pairs])
+            like = rows[-1]
+    return rows
 
 
 class Scheduler:
@@ -227,12 +248,7 @@ class Scheduler:
         """`steps` are those of the first repetition; `work` is their number of operations."""
         self._policy, self._seed, self._is_timed = policy, seed, is_timed
         self._clock = clock
-        self._rows: list[list[_Case]] = []
-        for size in sorted({step.records for step in steps}):
-            own = [step for step in steps if step.records == size]
-            smaller = self._rows[-1] if self._rows else [None] * len(own)
-            pairs = zip(own, smaller, strict=True)
-            self._rows.append([_Case(step, work(step), policy.first, less) for step, less in pairs])
+        self._rows = _rows(policy, steps, work)
         # A repetition doesn't end between delete and the load after it, if there is one.
         names = [case.step.workload for case in self._rows[0]]
         self._ends = [at + (name == "delete") for at, name in enumerate(names, start=1)]
@@ -272,7 +288,7 @@ class Scheduler:
 
     @property
     def has_costs(self) -> bool:
-        """Whether the first repetition at the smallest number of records is done."""
+        """Whether the first repetition on the first system is done with the fewest records."""
         return bool(self._rows[0][-1].took_s)
 
     @property
@@ -305,6 +321,7 @@ class Scheduler:
             cases=tuple(
                 CaseRepetitions(
                     workload=case.step.workload,
+                    system=case.step.system,
                     records=case.step.records,
                     target=case.step.target,
                     repetitions=len(case.rates),
@@ -342,7 +359,7 @@ class Scheduler:
             self._rest.pop(0)
 
     def _rounds(self, chance: random.Random) -> Iterator[Step]:
-        """Rounds over the sizes with missing repetitions, each in random order."""
+        """Rounds over rows with missing repetitions, each in random order."""
         while self._affordable(self._left_s).any():
             order = list(range(len(self._rows)))
             chance.shuffle(order)

@@ -1,14 +1,14 @@
-"""The YCSB sequence as an experiment: load, A, B, C, F, D, delete, reload, E at each size.
+"""The YCSB sequence as an experiment: load, A, B, C, F, D, delete, reload, E on each system.
 
-Repetitions are the outer loop, so that all sizes share the machine's drift; within one the sizes
-come in an order drawn from the seed. Steps keep their order, since each needs the dataset that the
-steps before it left. `scheduling` decides the number of repetitions.
+Repetitions are the outer loop, so that all systems and sizes share the machine's drift; within one
+they come in an order drawn from the seed. Steps keep their order, since each needs the dataset that
+the steps before it left. `scheduling` decides the number of repetitions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -46,7 +46,8 @@ _Say = Callable[[str], None]
 class YcsbStudy:
     """The steps of a sequence and their options."""
 
-    system: SystemUrl
+    #: By the names in titles, which is empty where there is only one.
+    systems: Mapping[str, SystemUrl]
     properties: YcsbProperties
     records: tuple[int, ...]
     operations: int | None
@@ -84,9 +85,10 @@ class YcsbStudy:
         }
 
     def first_steps(self) -> list[Step]:
-        """The first repetition at all sizes."""
+        """The first repetition on all systems at all sizes."""
         return [
-            Step(workload, records, 0, target, workload == "load" and index == 0)
+            Step(workload, records, 0, target, workload == "load" and index == 0, system=system)
+            for system in self.systems
             for records in dict.fromkeys(self.records)
             for index, workload in enumerate(self.workloads)
             for target in ((None,) if workload in WHOLE else self.targets)
@@ -110,15 +112,16 @@ class YcsbStudy:
     def _has_end_option(self) -> bool:
         return not {"duration_ns", "until_stderr"}.isdisjoint(self.overrides)
 
-    def unsupported(self) -> Mapping[str, str]:
-        """The workloads that the driver doesn't support, each with a kind of operation it lacks."""
-        lacks = drivers()[self.system.driver].lacks
+    def unsupported(self) -> Mapping[str, tuple[str, str]]:
+        """The workloads that a driver doesn't support, with it and a kind of operation it lacks."""
         unsupported = {}
-        for step in self.first_steps() if lacks else ():
-            groups = self.plan(step).groups
+        for step in self.first_steps():
+            driver = self.systems[step.system].driver
+            lacks = drivers()[driver].lacks
+            groups = self.plan(step).groups if lacks else ()
             kinds = {one.kind for group in groups for one in group.mix if one.weight > 0}
             for kind in kinds.intersection(lacks):
-                unsupported[step.workload] = kind
+                unsupported[step.workload] = (driver, kind)
         return unsupported
 
     def check(self) -> None:
@@ -127,10 +130,10 @@ class YcsbStudy:
         Raises:
             KvmarkError: a step can't be executed.
         """
-        for workload, kind in self.unsupported().items():
+        for workload, (driver, kind) in self.unsupported().items():
             raise UsageError(
-                f"workloads: {self.system.driver} has no {kind} operations, which {workload} needs:"
-                " leave it out"
+                f"workloads: {driver} has no {kind} operations, which {workload} needs: leave it"
+                " out"
             )
         for step in self.first_steps():
             _engine.check_plan(self.plan(step).to_json())
@@ -156,7 +159,7 @@ class YcsbStudy:
         run = ycsb_run(
             "load" if step.is_load else step.workload,
             self.properties,
-            self.system,
+            self.systems[step.system],
             records=step.records if step.is_load else present,
             operations=operations,
             seed=self.seed * 1_000_003 + step.repetition,
@@ -175,10 +178,10 @@ class YcsbSequence(Design):
     kind: ClassVar[str] = "ycsb"
 
     study: YcsbStudy
-    #: As the user names it; a scratch database has another path each time.
-    system: str
-    #: Empties the system for a fresh load.
-    prepare: Callable[[], None] = lambda: None
+    #: As the user names them; a scratch database has another path each time.
+    names: Sequence[str]
+    #: Empties the system of this name for a fresh load.
+    prepare: Callable[[str], None] = lambda _: None
     #: Called when a step begins, without its limit, and after each of its intervals, with it. The
     #: last argument prints a sentence.
     watch: Callable[[Step, StepLimit | None, _Say], object] = lambda *_: None
@@ -196,7 +199,7 @@ class YcsbSequence(Design):
         )  # fmt: skip
 
     def definition(self) -> Mapping[str, Any]:
-        return {"system": self.system, **self.study.as_json()}
+        return {"systems": self.names, **self.study.as_json()}
 
     def typical_plan(self) -> Plan:
         """The plan of a step that isn't a load, if there is one."""
@@ -205,21 +208,22 @@ class YcsbSequence(Design):
         return self.study.plan(step)
 
     def execute(self, runs: Executor) -> None:
-        present = 0
+        present = dict.fromkeys(self.study.systems, 0)
         for number, step in enumerate(self.scheduler.steps(), start=1):
-            if not step.is_load and present == 0:
-                present = step.records
+            there = present[step.system] or (0 if step.is_load else step.records)
             self.watch(step, None, runs.say)
-            outcome = runs.run(self._request(number, step, present, runs.say))
+            outcome = runs.run(self._request(number, step, there, runs.say))
             self.outcomes.append(outcome)
             outcome.id_or_raise()
             self._spent_s += outcome.took_s
             self.scheduler.end_step(outcome.kept["rate"], outcome.kept.get("projected_s"))
             if step.is_load:
-                present = step.records
+                there = step.records
+            elif step.workload == "delete":
+                there = 0
             else:
-                inserted = outcome.kept["present"]
-                present = 0 if step.workload == "delete" else max(present, inserted)
+                there = max(there, outcome.kept["present"])
+            present[step.system] = there
 
     def _request(self, number: int, step: Step, present: int, say: _Say) -> RunRequest:
         limit, left = self.scheduler.limit(step), self.scheduler.time_left()
@@ -237,7 +241,7 @@ class YcsbSequence(Design):
             left=None if left is None else TimeLeft(*left),
             make=partial(self._run, step, present),
             # A step needs the dataset that those before it left.
-            block=f"{step.records} records, repetition {step.repetition + 1}",
+            block=f"{step.system} {step.records} records, repetition {step.repetition + 1}",
             limit=limit,
             keep=keep,
             watch=None if limit is None else lambda *_: self.watch(step, limit, say),
@@ -245,7 +249,7 @@ class YcsbSequence(Design):
 
     def _run(self, step: Step, present: int) -> PreparedRun:
         if step.fresh:
-            self.prepare()
+            self.prepare(step.system)
         properties, spec = self.study.properties, self.study.spec(step, present)
         ycsb = {
             "percentiles": properties.hdrhistogram_percentiles,
@@ -253,4 +257,8 @@ class YcsbSequence(Design):
             "properties": {name: one.value for name, one in properties.given.items()},
         }
         place = {**asdict(step), "least_repetitions": self.study.policy.first}
+        own = self.study.systems[step.system].driver
+        if sum(one.driver == own for one in self.study.systems.values()) == 1:
+            # The driver distinguishes it from the other systems.
+            del place["system"]
         return prepare_run(spec, compile_run(spec), {"ycsb": ycsb, "sequence": place})

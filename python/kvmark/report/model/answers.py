@@ -23,6 +23,17 @@ from kvmark.report.model.units import Bounded
 
 
 @dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What differs between embedded stores beside their speed; none if it isn't known."""
+
+    durability: str | None
+    #: Of the database after its largest run.
+    disk_bytes: int | None
+    #: Of the process with store and generator.
+    peak_memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceAnswer:
     """The YCSB sequence."""
 
@@ -33,8 +44,10 @@ class SequenceAnswer:
     #: Quantile curves at the largest number of records.
     curves: tuple[Curve, ...]
     provenance: Provenance
-    #: Sentences on the duration and on cases that were cut short.
+    #: Sentences on unequal stores, on the duration and on cases that were cut short.
     remarks: tuple[str, ...] = ()
+    #: The embedded stores by their names.
+    stores: Mapping[str, StoreFacts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,19 +55,25 @@ def frame(rows: Iterable[tuple[object, ...]], schema: Mapping[str, Any]) -> pl.D
 def sequence_figure(
     rows: Sequence[SequenceRow], quantity: Literal["throughput", "runtime_ms"]
 ) -> Figure:
-    """Throughput or runtime against the number of records, one panel per workload."""
+    """Throughput or runtime against the number of records, one panel per workload.
+
+    Where there is only one number, against the stores.
+    """
     values: list[tuple[object, ...]] = []
+    stores = {row.case.store for row in rows}
+    across = "store" if len({row.case.records for row in rows}) == 1 < len(stores) else "records"
     scale = 1.0 if quantity == "throughput" else _NS_PER_MS
     for row in rows:
         case, measured = row.case, getattr(row.figures, quantity).put(lambda one: one * scale, "")
         rate = "" if case.target_rate is None else f" at {units.significant(case.target_rate)}/s"
-        place = (case.workload, case.records)
+        place = (case.workload, getattr(case, across))
         bounds = (measured.low, measured.high)
         values.append((*place, case.store + rate, measured.value, *bounds, len(row.figures.runs)))
         if row.published is not None:
             published = getattr(row.published, quantity) * scale
             values.append((*place, case.store + PUBLISHED, published, None, None, None))
-    data = frame(values, {"workload": str, "records": int, **BOUNDED_SCHEMA})
+    kinds = {"workload": str, across: str if across == "store" else int}
+    data = frame(values, kinds | BOUNDED_SCHEMA)
     name, caption, axis = {
         "throughput": ("throughput", "Operations per second", "operations per second"),
         "runtime_ms": ("runtime", "Time from the first to the last operation", "runtime"),
@@ -77,9 +83,10 @@ def sequence_figure(
         bars = " Bars are 95 % confidence intervals, often smaller than their point."
     if data["series"].str.ends_with(PUBLISHED).any():
         source = f" Diamonds on dashed lines: {SEQUENCE_SOURCE}."
-    caption = f"{caption}, both axes logarithmic.{bars}{source}"
+    axes = "logarithmic axis" if across == "store" else "both axes logarithmic"
+    caption = f"{caption}, {axes}.{bars}{source}"
     kind: charts.Quantity = "number" if quantity == "throughput" else "time"
-    spec = charts.level_chart(data, axis, "records", "workload", kind)
+    spec = charts.level_chart(data, axis, across, "workload", kind)
     return Figure(name, name.capitalize(), caption, data, spec)
 
 

@@ -21,7 +21,7 @@ from kvmark.interrupts import check
 from kvmark.records import Case, ImportedRecord, Run, TimeName, by_case
 from kvmark.records.case import RunEnvironment
 from kvmark.report.model import units
-from kvmark.report.model.answers import RunAnswer, SequenceAnswer
+from kvmark.report.model.answers import RunAnswer, SequenceAnswer, StoreFacts
 from kvmark.report.model.page import Fact, Provenance
 from kvmark.report.model.tables import escape_markdown
 from kvmark.report.model.units import listed
@@ -205,7 +205,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
         raise ValueError("a sequence needs at least one run")
     rows = sequence_rows(runs, judged)
     stores = dict.fromkeys(row.case.store for row in rows)
-    first = runs[0].manifest
+    facts, first = _store_facts(runs), runs[0].manifest
     cases = {case.title: of_case for case, of_case in by_case(runs).items()}
     plans = {
         f"Plan of {title}, first repetition": of_case[0].manifest.plan
@@ -233,7 +233,42 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
             },
             top=origin_facts(runs),
         ),
+        remarks=unequal_durability(facts),
+        stores=facts,
     )
+
+
+def _store_facts(runs: Sequence[Run]) -> Mapping[str, StoreFacts]:
+    """The facts of each embedded store."""
+    by_store: dict[str, list[Run]] = {}
+    for run in runs:
+        engine = run.manifest.engine
+        if engine.capabilities is not None and engine.capabilities.embedded:
+            by_store.setdefault(engine.system.system, []).append(run)
+    return {store: _facts_of_store(own) for store, own in by_store.items()}
+
+
+def _facts_of_store(runs: Sequence[Run]) -> StoreFacts:
+    phases = [phase for run in runs for phase in run.manifest.engine.phases]
+    disk = [
+        phase.statistics["disk_bytes"].after for phase in phases if "disk_bytes" in phase.statistics
+    ]
+    memory = [phase.process.max_resident_bytes for phase in phases]
+    durabilities = {run.manifest.engine.system.configuration.get("durability") for run in runs}
+    return StoreFacts(
+        durability=durabilities.pop() if len(durabilities) == 1 else None,
+        disk_bytes=max((int(one) for one in disk if one), default=None),
+        peak_memory_bytes=max((one for one in memory if one), default=None),
+    )
+
+
+def unequal_durability(stores: Mapping[str, StoreFacts]) -> tuple[str, ...]:
+    """A sentence on stores whose acknowledged writes survive different failures."""
+    levels = {store: facts.durability for store, facts in stores.items() if facts.durability}
+    if len(set(levels.values())) < 2:
+        return ()
+    named = listed(f"{level} on {store}" for store, level in levels.items())
+    return (f"The durability of writes differs, and their speed with it: {named}.",)
 
 
 def _sequence_question(rows: Sequence[SequenceRow], plan: Mapping[str, Any]) -> str:

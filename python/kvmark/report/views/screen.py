@@ -27,7 +27,13 @@ from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
 from kvmark.report.model.units import listed
 from kvmark.report.views.run import fact_lines, lead_sentences, lost_writes_grids, run_facts
 from kvmark.report.views.runs_list import TONES, verdict_cell
-from kvmark.report.views.sequence import add_times, operations_table, repetitions, time_ns
+from kvmark.report.views.sequence import (
+    add_times,
+    operations_table,
+    repetitions,
+    store_facts,
+    time_ns,
+)
 from kvmark.report.views.verdicts import run_caveats, sequence_caveats
 
 WIDTH: Final = 100
@@ -41,6 +47,11 @@ _THRESHOLD: Final = re.compile(r" \([^()]*\)\.$")
 """The bound of a reason, behind its sentence."""
 _LATER: Final = 1.1
 """A response time that is this much longer than the service time is shown beside it."""
+_MOST_BESIDE: Final = 3
+"""Stores whose columns fit side by side."""
+
+_Item = tuple[Case, Mapping[str, SequenceRow]]
+"""A case without its store, and its row of each store."""
 
 
 def run_screen(run: RunAnswer, width: int) -> Text:
@@ -108,29 +119,34 @@ def sequence_screen(answer: SequenceAnswer, width: int, more: str = "see the rep
     width = min(width, WIDTH)
     return stacked(
         width,
-        sequence_grid(answer),
-        [*_verdict_lines(answer.rows)],
+        *sequence_grids(answer),
+        [*_verdict_lines(answer)],
         reason_lines(sequence_caveats(answer), width, more),
         [line for remark in answer.remarks for line in sentence_lines(remark, width)],
     )
 
 
-def sequence_grid(answer: SequenceAnswer) -> Grid:
-    """Throughput with its interval and response times, side by side for each store."""
+def sequence_grids(answer: SequenceAnswer) -> tuple[Grid, ...]:
+    """Throughput with its interval and response times, side by side for each store.
+
+    Response times of many stores are in a table of their own.
+    """
     by_case: dict[Case, dict[str, SequenceRow]] = {}
     for row in answer.rows:
         by_case.setdefault(replace(row.case, store=""), {})[row.case.store] = row
-    sizes = {case.records for case in by_case}
-    title = answer.title + (f", {units.whole(*sizes)} records" if len(sizes) == 1 else "")
-    table = Table(title, by_case.items())
-    table.key("workload", lambda item: item[0].workload)
-    if len(sizes) > 1:
-        table.key("records", lambda item: item[0].records, number=True)
-    if any(case.target_rate is not None for case in by_case):
-        table.key("target ops/s", lambda item: units.significant(item[0].target_rate), number=True)
-    if any(case.apart for case in by_case):
-        table.key("case", lambda item: item[0].apart)
+    items = [*by_case.items()]
     stores = list(dict.fromkeys(row.case.store for row in answer.rows))
+    sizes = {case.records for case in by_case}
+    records = f", {units.whole(*sizes)} records" if len(sizes) == 1 else ""
+    notes = (_note(answer.rows),)
+    if len(stores) > _MOST_BESIDE:
+        speed = _case_table(f"{answer.title}{records}: ops/s", items)
+        times = _case_table("Response time, p99", items)
+        for store in stores:
+            speed.number(store, partial(_relative, store), "", "strong")
+            times.number(store, partial(_response, store, "p99"))
+        return (speed.grid(), times.grid(notes))
+    table = _case_table(answer.title + records, items)
     several = len(stores) > 1
     for store in stores:
         band = store if several else ""
@@ -139,16 +155,39 @@ def sequence_grid(answer: SequenceAnswer) -> Grid:
         table.numbers(quantiles, partial(_response, store), band)
     if not several:
         table.word("verdict", lambda item: verdict_cell(_judgement(*item[1].values())))
-    return table.grid((_note(answer.rows),))
+    return (table.grid(notes),)
 
 
-_Item = tuple[Case, Mapping[str, SequenceRow]]
-"""A case without its store, and its row of each store."""
+def _case_table(title: str, items: Sequence[_Item]) -> Table[_Item]:
+    """A table with the keys of cases."""
+    cases = [case for case, _ in items]
+    table = Table(title, items)
+    table.key("workload", lambda item: item[0].workload)
+    if len({case.records for case in cases}) > 1:
+        table.key("records", lambda item: item[0].records, number=True)
+    if any(case.target_rate is not None for case in cases):
+        table.key("target ops/s", lambda item: units.significant(item[0].target_rate), number=True)
+    if any(case.apart for case in cases):
+        table.key("case", lambda item: item[0].apart)
+    return table
 
 
 def _throughput(store: str, item: _Item) -> str:
     row = item[1].get(store)
     return units.ABSENT if row is None else units.estimate(row.figures.throughput)
+
+
+def _relative(store: str, item: _Item) -> str:
+    """Throughput with its error in percent, which is shorter."""
+    row = item[1].get(store)
+    if row is None:
+        return units.ABSENT
+    found = row.figures.throughput
+    value = units.significant(float(f"{found.value:.3g}"))
+    if not found.error:
+        return value
+    percent = 100 * found.error / found.value
+    return f"{value} ± {percent:,.{0 if percent >= 10 else 1}f} %"
 
 
 def _response(store: str, name: str, item: _Item) -> str:
@@ -168,15 +207,16 @@ def _note(rows: Sequence[SequenceRow]) -> str:
     return f"± is half the 95 % confidence interval of {counts} runs. {times}"
 
 
-def _verdict_lines(rows: Sequence[SequenceRow]) -> Iterator[Text]:
-    """The verdicts of each store's cases."""
-    for store in dict.fromkeys(row.case.store for row in rows):
-        counts = Counter(_judgement(row) for row in rows if row.case.store == store)
+def _verdict_lines(answer: SequenceAnswer) -> Iterator[Text]:
+    """The verdicts of each store's cases, and what else distinguishes the store."""
+    for store in dict.fromkeys(row.case.store for row in answer.rows):
+        counts = Counter(_judgement(row) for row in answer.rows if row.case.store == store)
         line, total = Text(printable(f"{store}: ")), counts.total()
         if len(counts) == 1:
             (only,) = counts
             cases = f"all {total} cases are" if total > 1 else "the case is"
-            yield line.append(f"{cases} ").append(only.value, "bold")
+            line.append(f"{cases} ").append(only.value, "bold")
         else:
             texts = [f"{counts[each]} {each.value}" for each in TONES if counts[each]]
-            yield line.append(f"of {total} cases {listed(texts)}")
+            line.append(f"of {total} cases {listed(texts)}")
+        yield line.append("".join(f"; {fact}" for fact in store_facts(answer, store)), "dim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -120,9 +120,24 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     return table.grid(notes)
 
 
+def store_facts(answer: SequenceAnswer, store: str) -> Iterator[str]:
+    """What distinguishes an embedded store beside its speed."""
+    facts = answer.stores.get(store)
+    if facts is None:
+        return
+    if facts.durability:
+        yield f"durability {facts.durability}"
+    if facts.disk_bytes:
+        yield f"{units.size(facts.disk_bytes)} on disk"
+    if facts.peak_memory_bytes:
+        yield f"{units.size(facts.peak_memory_bytes)} of memory"
+
+
 def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
     rows = answer.rows
     yield _error_note(rows)
+    for store in answer.stores:
+        yield f"{store}: {'; '.join(store_facts(answer, store))}."
     if any(row.figures.verdict.runs > 1 for row in rows):
         yield CASE_VERDICT
     yield "Response time runs from the intended start, service time from the issue of an operation."
