@@ -52,6 +52,17 @@ def test_the_complete_sequence_runs_without_errors(user: Kvmark, system: str) ->
     user(words, "--workloads", "load", "--on-existing", "remove")
 
 
+def test_valkey_is_started_like_redis_and_has_its_own_name(user: Kvmark) -> None:
+    up = user("up valkey --appendonly yes")
+    assert "is up as 'valkey'" in up.out
+    user(f"run redis/kv --system up:valkey {SHORT} -q", exits=(0, 1))
+    (manifest,) = user.manifests()
+    assert manifest["engine"]["system"]["system"] == "Valkey"
+    assert manifest["testbed"]["settings"]["appendonly"] == "yes"
+    user("down valkey")
+    assert "is up again as 'valkey'" in user("up valkey").out
+
+
 def test_each_repetition_of_a_sequence_starts_with_an_empty_database(user: Kvmark) -> None:
     testbed = redis_up(user)
     words = "--records 100,50 --workloads load,c --repetitions 2 --report none -q"

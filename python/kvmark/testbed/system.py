@@ -304,6 +304,7 @@ _DRIVERS: Final[Mapping[str, str | None]] = {
     "memcached": "memcached",
     "proxy": None,
     "redis": "redis",
+    "valkey": None,
 }
 """The modules of this folder that have a `SYSTEM`, and the systems' drivers."""
 

@@ -70,7 +70,10 @@ def _parameter(wishes: Sequence[tuple[System, OptionSpec]]) -> Parameter:
     from kvmark.testbed.proxy import Target
 
     _, wish = wishes[0]
-    helps = [f"{system.name.capitalize()}: {one.help}" for system, one in wishes]
+    systems_of: dict[str, list[str]] = {}
+    for system, one in wishes:
+        systems_of.setdefault(one.help, []).append(system.name.capitalize())
+    helps = [f"{', '.join(systems)}: {text}" for text, systems in systems_of.items()]
     helps += ["Repeatable."] if get_origin(wish.type) is list else []
     reads_url = wish.type is Target
     # A default that some of the systems don't have would mislead.

@@ -140,17 +140,24 @@ def _forgets(made_with: Mapping[str, Any]) -> str | None:
     return "Without --appendonly yes or --save Redis keeps its data in memory only"
 
 
-def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testbed:
+def up(
+    options: RedisOptions,
+    root: Path,
+    _tell: Tell = lambda _: None,
+    kind: System | None = None,
+) -> Testbed:
     """Starts a testbed in a new folder below `root`, and waits until it is healthy.
 
-    If that fails, neither a process nor the folder is left.
+    `kind` is a system that is started like Redis. If starting fails, neither a process nor the
+    folder is left.
 
     Raises:
         UsageError: the testbed can't be started here.
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
     check(options)
-    program = find_server(options.server, "redis-server")
+    kind = kind or SYSTEM
+    program = find_server(options.server, f"{kind.name}-server")
     roles = _roles(options)
     each_bytes = _LEAST_BYTES
     with suppress(SpecError):  # The server rejects an invalid value itself.
@@ -167,7 +174,7 @@ def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testb
             ports = [ports[0]] * len(roles)
     else:
         ports = networks.choose_ports(options.port, len(roles), bus)
-    folder = make_folder(root, "redis", options.name)
+    folder = make_folder(root, kind.name, options.name)
     nodes = [
         Node(
             name=name,
@@ -187,8 +194,8 @@ def up(options: RedisOptions, root: Path, _tell: Tell = lambda _: None) -> Testb
     url = f"{'rediss' if options.tls else 'redis'}://{facts.get('service', primaries)}"
     if options.cluster is not None:
         url += "?cluster=true"
-    testbed = planned("redis", folder, options, nodes, url, facts=facts, network=network)
-    return launch(testbed, options, SYSTEM, _prepare, _complete)
+    testbed = planned(kind.name, folder, options, nodes, url, facts=facts, network=network)
+    return launch(testbed, options, kind, _prepare, _complete)
 
 
 def _roles(options: RedisOptions) -> dict[str, Role]:
