@@ -16,7 +16,9 @@ from command_line import EVENTS, Kvmark, fingerprint, levels, outcomes, run_fold
 from real_servers import redis_up
 from scripted_store import bulk, read_command, serving, store
 
+from kvmark.drivers import drivers, is_embedded
 from kvmark.records import Records, files
+from kvmark.testbed.console import Console
 from kvmark.testbed.state import Testbed
 
 SHORT = "--records 50 --operations 100 -q"
@@ -170,13 +172,24 @@ def test_a_disk_that_fills_during_a_run_ends_it_with_one_sentence(on_disk: Mount
     assert [run.state for run in Records(tiny.runs).list()] == ["killed", "closed"]
 
 
-def test_a_full_disk_under_a_database_stops_the_load(kvmark: Kvmark, on_disk: Mount) -> None:
-    words = f"run ycsb/c --system rocksdb:{on_disk('8m').runs}/db --records 100000 -q"
-    sentence = sentence_of(kvmark(words, exits=3).err)
-    assert "load" in sentence
-    assert "storage" in sentence
-    assert len(run_folders(kvmark.runs)) == 1
-    assert "storage" in outcomes(kvmark.manifest())
+@pytest.mark.parametrize("engine", [name for name in drivers() if is_embedded(name)])
+def test_a_full_disk_under_a_database_stops_the_load_and_loses_nothing(
+    kvmark: Kvmark, on_disk: Mount, engine: str
+) -> None:
+    disk = on_disk("80m").runs
+    words = f"run ycsb/c --system {engine}:{disk}/db -q"
+    assert "load" in sentence_of(kvmark(words, "--records", "100000", exits=3).err)
+    failed = kvmark.manifest()
+    assert "storage" in outcomes(failed)
+    # With space again, there are as many records as were acknowledged, or more.
+    subprocess.run(["mount", "-o", "remount,size=400m", str(disk)], check=True)
+    totals = failed["engine"]["totals"]
+    acknowledged = sum(total["count"] for total in totals if total["outcome"] == "ok")
+    assert acknowledged > 1000
+    console, keys = Console(engine, {"path": f"{disk}/db"}), list[str]()
+    while page := console.ask("KEYS", "usertable", *keys[-1:]):
+        keys += page
+    assert len({*keys}) >= acknowledged
 
 
 def test_no_file_is_imported_when_the_disk_has_no_room_for_all(on_disk: Mount) -> None:

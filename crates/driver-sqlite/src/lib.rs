@@ -20,7 +20,7 @@ static OPTIONS: [OptionDoc; 3] = [
     option("map_bytes", Accepts::Whole { min: 0, max: 1 << 44 }, Some("0"))
         .meaning("Bytes of the file that are read through a memory map."),
     option("rowid", Accepts::SWITCH, Some("true"))
-        .meaning("Whether a new table has row numbers, and its keys an index of their own."),
+        .meaning("Whether a new table numbers its rows and has a separate index of its keys."),
 ];
 
 /// The driver.
@@ -142,9 +142,16 @@ impl ByteStore for Store {
     /// Writes the log back into the database.
     fn settle(&self) -> Result<(), OpenError> {
         let settled = self.connect().and_then(|connection| {
-            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            let busy = |row: &rusqlite::Row<'_>| row.get::<_, bool>(0);
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], busy)
         });
-        settled.map_err(|error| refusal(&self.file, &error))
+        if settled.map_err(|error| refusal(&self.file, &error))? {
+            return Err(OpenError::System(format!(
+                "SQLite can't write the log of {} back into it: another program reads from it",
+                self.file.display()
+            )));
+        }
+        Ok(())
     }
 }
 
