@@ -82,6 +82,7 @@ def test_marked_blocks_run_in_one_folder_and_may_answer_no(
     assert capfd.readouterr().out.split() == [f"{document}:5", "one", f"{document}:16", "one"]
 
 
+@pytest.mark.heavy
 def test_the_marked_commands_of_documents_run() -> None:
     documents = (ROOT / "README.md", *ROOT.glob("docs/*/*.md"))
     runnable = [str(path) for path in documents if [*document_commands.blocks(path.read_text())]]
