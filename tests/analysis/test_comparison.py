@@ -171,6 +171,18 @@ def test_a_report_says_in_what_the_servers_of_its_runs_differ(made: Make) -> Non
     assert servers == "nodes 1 peer, cores 0, heap 1024 MiB"
 
 
+def test_unequal_durability_is_named_first_also_of_unlike_stores(made: Make) -> None:
+    def on(name: str, durability: str) -> Change:
+        system = {"system": name, "version": "1", "configuration": {"durability": durability}}
+        return lambda draft: draft.engine["system"].update(system)
+
+    sides = [made(on("LMDB", "process"))], [made(on("redb", "none"))]
+    with pytest.raises(UsageError, match="--allow system") as refused:
+        compare(*sides)
+    expected = "differ (system.durability process against none; system.name LMDB against redb)"
+    assert expected in str(refused.value)
+
+
 def test_seeds_and_places_are_no_differences(made: Make) -> None:
     def elsewhere(draft: Any) -> None:
         draft.plan["seeds"] = {"keys": 5}

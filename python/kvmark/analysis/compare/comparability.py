@@ -17,6 +17,8 @@ from kvmark.records.model import counting_changes
 Kind = Literal["plan", "system", "environment"]
 """Where a difference is: in the plan, in the system's version and settings, or in its servers."""
 _UNKNOWN: Final = "an unknown version"
+_DURABILITY: Final = "system.durability"
+"""What acknowledged writes survive. No other difference matters as much: it is named first."""
 _OF_ANY_STORE: Final = ("servers.nodes", "servers.cores", "servers.memory", "servers.proxy")
 """What servers of unlike stores have in common. A heap or a Java is one store's own."""
 
@@ -76,9 +78,11 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
         }
     if "system.name" in found:
         # Another store has other options and settings throughout: its name says it all.
-        kept = ("system.name", "system.version", *_OF_ANY_STORE)
-        return tuple(one for one in found.values() if one.kind == "plan" or one.place in kept)
-    return tuple(found.values())
+        kept = ("system.name", "system.version", _DURABILITY, *_OF_ANY_STORE)
+        found = {
+            place: one for place, one in found.items() if one.kind == "plan" or place in kept
+        }
+    return tuple(sorted(found.values(), key=lambda one: one.place != _DURABILITY))
 
 
 def differences_text(found: Sequence[Difference]) -> str:
