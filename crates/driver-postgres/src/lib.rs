@@ -1,8 +1,8 @@
 //! PostgreSQL, and what speaks version 3 of its protocol.
 //!
-//! A record is a row in the table of YCSB's JDBC binding (see `records.rs`). Statements are SQL with
-//! `{name}` for an argument. Each connection prepares all texts when it opens. An operation is one
-//! transaction for each of its texts, executed by `Bind`, `Execute` and `Sync` in one write; so
+//! A record is a row in the table of YCSB's JDBC binding (see `records.rs`). Statements are SQL,
+//! with `{name}` for an argument. Each connection prepares all texts when it opens. An operation is
+//! one transaction for each of its texts, executed by `Bind`, `Execute` and `Sync` in one write; so
 //! several are in flight on a connection, and an error fails only its own.
 //!
 //! Each client has a connection, or the clients of a worker share a few with pipelined requests. A

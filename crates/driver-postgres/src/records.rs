@@ -180,7 +180,7 @@ mod tests {
                 Kind::Insert,
                 Columns::All,
                 all,
-                "INSERT INTO \"usertable\" (ycsb_key, \"field0\", \"field1\") VALUES ($1, $2, $3) ON",
+                "INSERT INTO \"usertable\" (ycsb_key, \"field0\", \"field1\") VALUES ($1, $2, $3)",
             ),
             (Kind::Delete, Columns::All, one, "DELETE FROM \"usertable\" WHERE ycsb_key = $1"),
         ];

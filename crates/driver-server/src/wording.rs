@@ -52,8 +52,8 @@ fn find<'a>(names: &Names<'a>, name: &str) -> Result<Named<'a>, String> {
     let named = names.find(name).map_err(|why| format!("is invalid: {why}"))?;
     if named.slot.each == Each::Item {
         return Err(format!(
-            "draws '{name}' per item, which CQL and SQL don't support: draw it per command, or draw a \
-             list"
+            "draws '{name}' per item, which CQL and SQL don't support: draw it per command, or \
+             draw a list"
         ));
     }
     Ok(named)

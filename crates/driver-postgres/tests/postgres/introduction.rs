@@ -61,7 +61,8 @@ fn each_login_accepts_the_right_password_and_clear_text_needs_tls() {
     let address = &server.address;
     let roles = "SET password_encryption = 'scram-sha-256'; CREATE ROLE scram SUPERUSER LOGIN \
                  PASSWORD 'sesame'; CREATE ROLE clear SUPERUSER LOGIN PASSWORD 'sesame'; \
-                 SET password_encryption = 'md5'; CREATE ROLE md5 SUPERUSER LOGIN PASSWORD 'sesame'";
+                 SET password_encryption = 'md5'; CREATE ROLE md5 SUPERUSER LOGIN PASSWORD \
+                 'sesame'";
     ask(address, roles).unwrap();
     let tls = json!({ "tls": true, "ca_file": certificate, "database": "postgres" });
     let plain = json!({ "database": "postgres" });
