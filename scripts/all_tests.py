@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -46,6 +45,7 @@ PROGRAMS = {
     "needs redis-server": "redis-server",
     MANY_FILES: "redis-server",
     "needs memcached": "memcached",
+    "needs postgres": "postgres",
     "needs strace": "strace",
     "needs valgrind": "valgrind",
 }
@@ -99,8 +99,9 @@ def provided(reason: str) -> Iterator[Mapping[str, str]]:
             raise Missing(str(problem)) from None
         return
     program = PROGRAMS[reason]
-    if shutil.which(program) is None:
-        raise Missing(f"install it with `sudo apt-get install {program}`")
+    if not needs.has_program(program):
+        package = {"postgres": "postgresql"}.get(program, program)
+        raise Missing(f"install it with `sudo apt-get install {package}`")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if reason == MANY_FILES:
         if hard != resource.RLIM_INFINITY and hard < 12_000:

@@ -23,7 +23,8 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_RUST = (1, 88)
 JAVA = 17
 JVMS = Path("/usr/lib/jvm")
-ADMINISTRATORS = "/usr/sbin:/usr/local/sbin"
+POSTGRES = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+ADMINISTRATORS = os.pathsep.join(["/usr/sbin", "/usr/local/sbin", *POSTGRES])
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def needs_of_tests() -> list[Need]:
         ("redis-server (tests measure a real one)", "redis-server", ["redis-server"]),
         ("redis-benchmark (it is compared with kvmark)", "redis-tools", ["redis-benchmark"]),
         ("memcached (tests measure a real one)", "memcached", ["memcached"]),
+        ("postgres (tests measure a real one)", "postgresql", ["postgres"]),
         ("chromium (tests look at reports in it)", "chromium", ["chromium"]),
         ("Maven (it fetches Cassandra)", "maven", ["mvn"]),
         ("haproxy (it is measured as a proxy)", "haproxy", ["haproxy"]),

@@ -10,10 +10,12 @@ import pytest
 from kvmark.errors import UsageError
 from kvmark.testbed.process import make_group, remove_group
 
+POSTGRES = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+
 
 def needs(*programs: str) -> None:
     """Skips the test where a program isn't installed."""
-    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin"])
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/local/sbin", *POSTGRES])
     for program in programs:
         if shutil.which(program, path=path) is None:
             pytest.skip(f"{program} isn't installed")

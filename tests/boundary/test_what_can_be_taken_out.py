@@ -66,7 +66,7 @@ def remove_lines(path: Path, pattern: str) -> None:
     path.write_text("".join(kept))
 
 
-@pytest.mark.parametrize("testbed", ["redis", "memcached"])
+@pytest.mark.parametrize("testbed", ["redis", "memcached", "postgres"])
 def test_without_a_driver_crates_resolve_and_up_offers_other_systems(
     testbed: str, tmp_path: Path
 ) -> None:

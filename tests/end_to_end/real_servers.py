@@ -12,7 +12,7 @@ import pytest
 from command_line import Kvmark
 
 from kvmark.errors import UsageError
-from kvmark.testbed import cassandra, memcached, redis
+from kvmark.testbed import cassandra, memcached, postgres, redis
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import take_down
 from kvmark.testbed.state import Testbed
@@ -40,6 +40,13 @@ def memcached_up(user: Kvmark, **options: Any) -> Testbed:
     """Starts memcached on free loopback ports."""
     needs("memcached")
     return memcached.up(memcached.MemcachedOptions(memory_bytes=2**26, **options), user.testbeds)
+
+
+def postgres_up(user: Kvmark, **options: Any) -> Testbed:
+    """Starts PostgreSQL on a free loopback port."""
+    needs("postgres")
+    settings = (("shared_buffers", "16MB"), ("fsync", "off"))
+    return postgres.up(postgres.PostgresOptions(settings=settings, **options), user.testbeds)
 
 
 def key_count(testbed: Testbed) -> int:

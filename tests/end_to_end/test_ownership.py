@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 from command_line import Kvmark
-from real_servers import memcached_up, redis_up
+from real_servers import memcached_up, postgres_up, redis_up
 
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.state import Testbed
@@ -66,6 +66,20 @@ class Memcached(Redis):
         self.ask("set", f"{FOREIGN}1", "0", "0", "4\r\ndear")
 
 
+class Postgres(Redis):
+    up = staticmethod(postgres_up)
+
+    def keys(self) -> set[str]:
+        if self.ask("SELECT to_regclass('usertable') AS found")[0]["found"] is None:
+            return set()
+        return {row["ycsb_key"] for row in self.ask("SELECT ycsb_key FROM usertable")}
+
+    def put_foreign(self) -> None:
+        fields = ", ".join(f"field{number} bytea" for number in range(10))
+        self.ask(f"CREATE TABLE IF NOT EXISTS usertable (ycsb_key text PRIMARY KEY, {fields})")
+        self.ask(f"INSERT INTO usertable (ycsb_key) VALUES ('{FOREIGN}1')")
+
+
 class RocksDb:
     """A folder; foreign records come from a run with another folder of runs."""
 
@@ -88,7 +102,7 @@ class RocksDb:
 Store = Redis | RocksDb
 
 
-@pytest.fixture(params=[Redis, Memcached, RocksDb])
+@pytest.fixture(params=[Redis, Memcached, Postgres, RocksDb])
 def store(request: pytest.FixtureRequest, user: Kvmark) -> Store:
     """An empty store."""
     made: Store = request.param(user)

@@ -105,6 +105,19 @@ def test_a_paused_process_is_resumed_or_stopped(start: Start, server_log: Path) 
     assert process.stop([one]) == [one]
 
 
+def test_children_are_paused_resumed_and_killed_with_their_process(
+    start: Start, server_log: Path
+) -> None:
+    one = start("import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n")
+    (child,) = psutil.Process(one.pid).children()
+    assert process.pause(one)
+    wait_for(lambda: child.status() == psutil.STATUS_STOPPED, one, server_log)
+    assert process.resume(one)
+    wait_for(lambda: child.status() != psutil.STATUS_STOPPED, one, server_log)
+    assert process.kill(one)
+    child.wait(PATIENCE_S)
+
+
 def test_another_process_with_the_same_number_is_not_signalled(start: Start) -> None:
     one = start()
     boot, _, ticks = one.started.rpartition("/")

@@ -19,10 +19,11 @@ import pytest
 from kvmark.errors import ForeignFile, SystemUnderTestError, UsageError
 from kvmark.secret import Secret
 from kvmark.spec.url import parse_system_url
-from kvmark.testbed import control, memcached
+from kvmark.testbed import control, memcached, postgres
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.memcached import contents
 from kvmark.testbed.observe import Observer
+from kvmark.testbed.postgres import PostgresOptions
 from kvmark.testbed.process import kill, start
 from kvmark.testbed.state import Testbed, owner_of
 from programs import needs, script
@@ -342,6 +343,82 @@ def test_a_cluster_serves_all_slots_and_redirects_clients(up: Up, ask: Ask, root
     with pytest.raises(SystemUnderTestError, match=f"MOVED 15495 {testbed.nodes[2].address}"):
         ask(testbed, "primary-1", "GET", "a")
     assert [len(one.nodes) for one in control.take_down(root, remove=True)] == [6]
+
+
+# PostgreSQL.
+
+SMALL = (("shared_buffers", "16MB"), ("fsync", "off"))
+
+
+@pytest.fixture
+def some_postgres(root: Path) -> Up:
+    needs("postgres")
+    return lambda **more: postgres.up(PostgresOptions(**{"settings": SMALL, **more}), root)
+
+
+def query(testbed: Testbed, statement: str) -> Any:
+    return connect(testbed, testbed.nodes[0], PATIENCE_S).ask(statement)
+
+
+def test_a_postgres_is_killed_and_paused_with_all_its_processes(some_postgres: Up) -> None:
+    testbed = some_postgres(maxclients=50, password=Secret(SECRET), tls=True)
+    assert testbed.version[0].isdigit()
+    query(testbed, "CREATE TABLE t (n int); INSERT INTO t VALUES (7)")
+    settings = control.describe(testbed)["settings"]
+    assert (settings["max_connections"], settings["shared_buffers"]) == ("82", "2048")
+    found = [path for path in testbed.folder.rglob("*") if path.is_file()]
+    assert [path.name for path in found if SECRET.encode() in path.read_bytes()] == ["password"]
+    with closing(Observer(testbed)) as observer:
+        (row,) = observer.sample()
+    assert testbed.nodes[0].process is not None
+    server = psutil.Process(testbed.nodes[0].process.pid)
+    assert row["resident_bytes"] > server.memory_info().rss
+    session = connect(testbed, testbed.nodes[0], 0.5)
+    assert session.ask("SELECT n FROM t") == [{"n": "7"}]
+    assert control.pause_node(testbed, "node-1")
+    with pytest.raises(SystemUnderTestError, match="within 500 ms"):
+        session.ask("SELECT n FROM t")
+    assert control.resume_node(testbed, "node-1")
+    children = server.children()
+    assert control.kill_node(testbed, "node-1")
+    assert psutil.wait_procs(children, PATIENCE_S)[1] == []
+    # The number of a killed process may still exist, or be another's.
+    lock = testbed.folder_of(testbed.nodes[0]) / "data" / "postmaster.pid"
+    lock.write_text(lock.read_text().replace(str(server.pid), str(os.getpid()), 1))
+    testbed = control.restart_node(testbed, "node-1")
+    assert query(testbed, "SELECT n FROM t") == [{"n": "7"}]
+    # A connected client doesn't delay the end.
+    assert control.stop_node(testbed, "node-1")
+    assert "database system is shut down" in testbed.log_of(testbed.nodes[0]).read_text()
+
+
+def test_a_setting_that_postgres_refuses_is_quoted(some_postgres: Up, root: Path) -> None:
+    with pytest.raises(UsageError, match=r'refused a setting: .*parameter "no_such"'):
+        some_postgres(settings=(("no_such", "1"),))
+    with pytest.raises(UsageError, match="set: port is the testbed's own; give --port"):
+        some_postgres(settings=(("port", "1"),))
+    assert not list(root.iterdir())
+
+
+def test_tables_of_records_are_found_and_removed_and_no_others(some_postgres: Up) -> None:
+    testbed = some_postgres()
+    url = parse_system_url(testbed.url)
+
+    def records() -> Any:
+        return postgres.contents(url.options, url.password)
+
+    query(testbed, "CREATE TABLE mine (k text); INSERT INTO mine VALUES ('precious')")
+    query(testbed, "CREATE TABLE usertable (ycsb_key text PRIMARY KEY)")
+    assert (records().found, records().claim) == (None, None)
+    records().mark("it's mine")
+    query(testbed, "INSERT INTO usertable SELECT $$a'$$ || n FROM generate_series(1, 20001) n")
+    assert (records().found, records().claim) == ("records in public.usertable", "it's mine")
+    assert records().foreign(lambda key: key.startswith("a'")) is None
+    assert records().foreign(lambda key: key != "a'9999") == """the key "a'9999\""""
+    records().remove()
+    assert (records().found, records().claim) == (None, None)
+    rows = query(testbed, "SELECT (SELECT count(*) FROM usertable) AS n, k FROM mine")
+    assert rows == [{"n": "0", "k": "precious"}]
 
 
 PASSWORD = "se:s@me/%"

@@ -202,7 +202,7 @@ def test_new_starts_another_testbed_and_a_name_selects_one(up: Up, root: Path, k
         (["cache", "--new"], "'cache' is a testbed: give --new with a system, such as kvmark up"),
         (["cache", "--name", "x"], "'cache' is a testbed: give --name with a system"),
         (["cassandra", "--name", "cache"], "the testbed 'cache' is redis and not cassandra: give"),
-        (["redsi"], "'redsi' is neither a system, which are cassandra, memcached, proxy, redis,"),
+        (["redsi"], "'redsi' is neither a system, which are cassandra, memcached, postgres,"),
         (["../cache"], "'../cache' is neither a system"),
         (["cache", "--nodes", "3"], "--nodes is no option of redis: leave it out"),
         (["cache", "--appendonly", "no"], "--appendonly says something else than testbed 'cache'"),

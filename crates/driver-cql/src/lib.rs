@@ -40,7 +40,6 @@ mod text;
 mod tls;
 mod topology;
 mod wire;
-mod wording;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

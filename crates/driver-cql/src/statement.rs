@@ -3,6 +3,7 @@
 use kvmark_driver::options::Given;
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::template::Names;
+use kvmark_driver_server::wording::Wording;
 use kvmark_plan::{Outcome, Statement};
 use scylla::frame::response::result::ColumnSpec;
 use scylla::serialize::writers::CellWriter;
@@ -15,7 +16,6 @@ use crate::options::statement_options;
 use crate::schema::Setup;
 use crate::settings::{Settings, consistency, serial};
 use crate::text::{Batch, RowUse, Terms, Text};
-use crate::wording::Wording;
 
 /// One text of a statement: its number among the prepared texts, and its arguments.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ impl UserStatement {
         let mut parts = Vec::with_capacity(statement.texts.len());
         let mut selects = false;
         for text in &statement.texts {
-            let wording =
-                Wording::parse(text, &names).map_err(|why| wrong(format!("its text {why}")))?;
-            let prepared = session.prepare(wording.cql.as_str()).await;
+            let wording = Wording::parse(text, &names, |_| "?".to_owned())
+                .map_err(|why| wrong(format!("its text {why}")))?;
+            let prepared = session.prepare(wording.text.as_str()).await;
             let prepared = prepared
                 .map_err(|error| wrong(format!("it can't be prepared: {}", failure_of(error))))?;
             check(&wording, &prepared).map_err(wrong)?;

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask};
+use kvmark_driver_server::framed::{Ordered, Protocol, Stream, ask};
 use kvmark_driver_server::{Credentials, Target};
 
 use crate::failure::{Failure, refused, refused_login};
 use crate::options::Settings;
 use kvmark_wire::memcached::{Answer, Scan, answer};
-
-/// A session's connections.
-pub(crate) type Connections = Framed<Settings>;
 
 impl Protocol for Settings {
     type Target = Target;

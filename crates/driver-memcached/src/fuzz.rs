@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
 use kvmark_driver_server::Target;
 use kvmark_driver_server::framed::fuzz::Feed;
-use kvmark_driver_server::framed::{Exchanges as _, InFlightOperation as _, Progress};
+use kvmark_driver_server::framed::{
+    Exchanges as _, InFlightOperation as _, Progress, RequestReply as _,
+};
 use kvmark_plan::{Each, Kind, SizeLaw, Statement};
 
 use crate::failure::{refused, refused_login};

@@ -23,7 +23,6 @@ mod keys;
 mod operation;
 mod options;
 mod records;
-mod session;
 mod statements;
 
 use std::collections::BTreeMap;
@@ -33,15 +32,18 @@ use kvmark_driver::{
     About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
     OpenError, Place, Scheme,
 };
-use kvmark_driver_server::framed::Lines;
+use kvmark_driver_server::framed::{Lines, RequestReplySession};
 use kvmark_plan::Kind;
 
 use control::{Console, Control};
+use operation::{Dialect, MemcachedOperation};
 use records::Records;
 use statements::{Prepared, plain};
 
 pub use options::options;
-pub use session::MemcachedSession;
+
+/// A worker's session.
+pub type MemcachedSession = RequestReplySession<options::Settings, MemcachedOperation>;
 
 /// Connected servers with memcached's text protocol.
 pub struct Memcached {
@@ -107,7 +109,17 @@ impl Driver for Memcached {
     }
 
     fn session(&self, clients: u32) -> Result<AnySession<Never, MemcachedSession>, OpenError> {
-        MemcachedSession::open(self, clients).map(AnySession::Asynchronous)
+        let Self { settings, records, statements, .. } = self;
+        let dialect = Dialect {
+            records: Arc::clone(records),
+            statements: Arc::clone(statements),
+            servers: settings.targets.len(),
+            merged: Vec::new(),
+            unique: Vec::new(),
+        };
+        let (protocol, targets) = (Arc::clone(settings), &settings.targets);
+        RequestReplySession::open(protocol, targets, settings.connections, dialect, clients)
+            .map(AnySession::Asynchronous)
     }
 
     fn settle(&self) -> Result<(), OpenError> {

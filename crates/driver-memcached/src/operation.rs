@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kvmark_driver::{Call, Columns, Effect, Expected, Reply, Request, Values};
-use kvmark_driver_server::framed::{InFlightOperation, Progress};
+use kvmark_driver_server::framed::{InFlightOperation, Progress, RequestReply};
 use kvmark_driver_server::text::Texts;
 use kvmark_plan::{Kind, Outcome};
 
@@ -18,7 +18,7 @@ use crate::statements::{CommandId, Prepared, Shape};
 use kvmark_wire::memcached::{Answer, Item, Items, Next, answer};
 
 /// The translation of operations into commands.
-pub(crate) struct Dialect {
+pub struct Dialect {
     pub(crate) records: Arc<Records>,
     pub(crate) statements: Arc<[Prepared]>,
     pub(crate) servers: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Subcommand {
 
 /// The operation of a client.
 #[derive(Debug, Default)]
-pub(crate) struct MemcachedOperation {
+pub struct MemcachedOperation {
     task: Task,
     pub(crate) progress: Progress,
     keys: Texts,
@@ -90,13 +90,41 @@ enum Step {
 }
 
 impl MemcachedOperation {
-    /// Begins a request and plans its subcommands.
-    #[inline]
-    pub(crate) fn begin(
+    fn begin_statement(
         &mut self,
         request: &Request<'_>,
+        call: &Call<'_>,
         dialect: &Dialect,
     ) -> Result<(), Failure> {
+        let (statement, kind) = (call.statement, request.kind);
+        self.task = Task::Statement { statement, kind, wants_values: request.wants_values };
+        let prepared = &dialect.statements[statement as usize];
+        for round in 0..call.commands.len() as u32 {
+            let mut field = 0;
+            for text in 0..prepared.texts() {
+                let id = CommandId { round, text };
+                let keys = prepared.add_keys(call, id, &mut self.keys)?;
+                let first = self.subcommands.len();
+                for index in keys.clone() {
+                    let node = server(self.keys.get(index), dialect.servers);
+                    if self.subcommands[first..].iter().all(|part| part.node != node) {
+                        self.subcommands.push(Subcommand::new(node, id, keys.clone(), field));
+                    }
+                }
+                let is_get = prepared.shape(id) == Shape::Items;
+                field += if is_get { keys.len() as u32 } else { 1 };
+            }
+        }
+        if self.subcommands.len() > 1 {
+            self.gathered.clear();
+        }
+        Ok(())
+    }
+}
+
+impl RequestReply for MemcachedOperation {
+    #[inline]
+    fn begin(&mut self, request: &Request<'_>, dialect: &mut Dialect) -> Result<(), Failure> {
         self.keys.clear();
         self.subcommands.clear();
         if let Some(call) = &request.statement {
@@ -132,46 +160,18 @@ impl MemcachedOperation {
         Ok(())
     }
 
-    fn begin_statement(
-        &mut self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        dialect: &Dialect,
-    ) -> Result<(), Failure> {
-        let (statement, kind) = (call.statement, request.kind);
-        self.task = Task::Statement { statement, kind, wants_values: request.wants_values };
-        let prepared = &dialect.statements[statement as usize];
-        for round in 0..call.commands.len() as u32 {
-            let mut field = 0;
-            for text in 0..prepared.texts() {
-                let id = CommandId { round, text };
-                let keys = prepared.add_keys(call, id, &mut self.keys)?;
-                let first = self.subcommands.len();
-                for index in keys.clone() {
-                    let node = server(self.keys.get(index), dialect.servers);
-                    if self.subcommands[first..].iter().all(|part| part.node != node) {
-                        self.subcommands.push(Subcommand::new(node, id, keys.clone(), field));
-                    }
-                }
-                let is_get = prepared.shape(id) == Shape::Items;
-                field += if is_get { keys.len() as u32 } else { 1 };
-            }
-        }
-        if self.subcommands.len() > 1 {
-            self.gathered.clear();
-        }
-        Ok(())
+    #[inline]
+    fn requests(&self) -> usize {
+        self.subcommands.len()
     }
 
-    /// Encodes a subcommand.
     #[inline]
-    pub(crate) fn put(
-        &self,
-        number: usize,
-        request: &Request<'_>,
-        dialect: &Dialect,
-        output: &mut Vec<u8>,
-    ) {
+    fn node(&self, number: usize) -> usize {
+        self.subcommands[number].node
+    }
+
+    #[inline]
+    fn put(&self, number: usize, request: &Request<'_>, dialect: &Dialect, output: &mut Vec<u8>) {
         let Subcommand { node, command, keys, .. } = &self.subcommands[number];
         if let Some(call) = &request.statement {
             let keys = keys.clone().map(|index| self.keys.get(index));
@@ -188,9 +188,8 @@ impl MemcachedOperation {
         }
     }
 
-    /// Takes the reply to a subcommand. `single` stores the values of an operation with one.
     #[inline]
-    pub(crate) fn take(
+    fn take(
         &mut self,
         number: usize,
         reply: &[u8],
@@ -254,15 +253,12 @@ impl MemcachedOperation {
         }
     }
 
-    /// Whether another command follows after all replies have arrived. It must be encoded before
-    /// another reply is taken.
     #[inline]
-    pub(crate) fn has_more(&self) -> bool {
+    fn has_more(&self) -> bool {
         matches!(self.task, Task::Merge(Step::Read | Step::Swap))
     }
 
-    /// Encodes that command.
-    pub(crate) fn put_more(&self, dialect: &Dialect, output: &mut Vec<u8>) {
+    fn put_more(&self, dialect: &Dialect, output: &mut Vec<u8>) {
         let key = self.keys.get(0);
         match self.task {
             Task::Merge(Step::Read) => put_line(output, b"gets ", key),

@@ -70,7 +70,7 @@ static TABLE: [OptionDoc; 14] = [
 
 /// The parsed options.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// At least one.
     pub(crate) targets: Vec<Target>,
     /// Connections of a session to each server; `None` means one per client.

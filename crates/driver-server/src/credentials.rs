@@ -61,12 +61,20 @@ impl Credentials {
     /// # Errors
     /// [`OpenError::Option`] if the password is given twice, unreadable, or missing for a user.
     pub fn completed_by(self, given: &Given) -> Result<Self, OpenError> {
-        let username = self.username.or_else(|| given.text(USERNAME.name).map(str::to_owned));
-        let password = password(self.password, given)?;
-        if username.is_some() && password.is_none() {
+        let completed = self.extended_by(given)?;
+        if completed.username.is_some() && completed.password.is_none() {
             return Err(refused("a user needs a password: give password_env or password_file"));
         }
-        Ok(Self { username, password })
+        Ok(completed)
+    }
+
+    /// [`Self::completed_by`] for a server whose users may have no password.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] if the password is given twice, or unreadable.
+    pub fn extended_by(self, given: &Given) -> Result<Self, OpenError> {
+        let username = self.username.or_else(|| given.text(USERNAME.name).map(str::to_owned));
+        Ok(Self { username, password: password(self.password, given)? })
     }
 }
 

@@ -4,7 +4,8 @@
 //! to requests, in order ([`Ordered`]) or by number ([`Numbered`]). [`Framed`] owns the connections
 //! of a session, buffers their output and reopens lost connections. The session is a [`Handler`]
 //! and delegates its polls to [`poll`], which reads and stamps all readable connections before it
-//! passes on the first frame. [`InFlight`] is the table of operations with ordered replies.
+//! passes on the first frame. [`InFlight`] is the table of operations with ordered replies, and
+//! [`RequestReplySession`] a whole session of such operations.
 //!
 //! The failure of a connection ends all of its exchanges. The next request reopens the connection,
 //! or it reopens by itself with [`Protocol::REOPENS`]. A request on a closed connection waits for
@@ -30,6 +31,7 @@ mod output;
 mod poll;
 mod poller;
 mod protocol;
+mod request_reply;
 mod socket;
 mod stream;
 
@@ -40,4 +42,5 @@ pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedExchange};
 pub use poll::{Handler, poll};
 pub use protocol::{ABANDONED, Exchanges, Protocol, in_time};
+pub use request_reply::{RequestReply, RequestReplySession};
 pub use stream::{KEEPALIVE, SILENCE, Stream};

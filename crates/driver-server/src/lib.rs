@@ -12,6 +12,7 @@ pub mod template;
 pub mod text;
 pub mod timers;
 mod tls;
+pub mod wording;
 pub mod words;
 
 pub use address::{HostPort, Target};

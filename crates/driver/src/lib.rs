@@ -11,6 +11,7 @@ pub mod sim;
 
 mod about;
 mod deadlines;
+mod durability;
 mod elements;
 mod reply;
 mod request;
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 pub use about::{About, Files, Place, Scheme};
 pub use deadlines::Deadlines;
+pub use durability::Durability;
 pub use elements::Elements;
 pub use reply::{Cell, Effect, Reply};
 pub use request::{Call, Columns, Comparison, Expected, Request, Slot, Values};

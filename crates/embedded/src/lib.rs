@@ -11,7 +11,6 @@
 
 mod codec;
 mod console;
-mod durability;
 mod folder;
 mod locks;
 mod session;
@@ -34,8 +33,8 @@ use codec::Names;
 use folder::Standing;
 use locks::Locks;
 
-pub use durability::Durability;
 pub use folder::{locked, unreadable, unusable};
+pub use kvmark_driver::Durability;
 pub use session::EmbeddedSession;
 
 /// An embedded engine that stores bytes by key, ordered by the keys' bytes.

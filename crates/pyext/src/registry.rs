@@ -55,6 +55,11 @@ const DRIVERS: &[Entry] = &[
         || kvmark_driver_memcached::options().iter().collect(),
         Layout::of
     ),
+    entry!(
+        kvmark_driver_postgres::Postgres,
+        || kvmark_driver_postgres::options().iter().collect(),
+        Layout::of
+    ),
     entry!(kvmark_driver_cql::Cql, || kvmark_driver_cql::options().iter().collect(), Layout::of),
 ];
 

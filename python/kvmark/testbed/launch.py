@@ -99,8 +99,8 @@ def planned(
     )
 
 
-def find_server(program: str, package: str) -> str:
-    """The path of a server's program.
+def find_server(program: str, package: str, path: str | None = None) -> str:
+    """The path of a server's program, on the search path or in the folders of `path`.
 
     Raises:
         UsageError: it is missing.
@@ -109,6 +109,7 @@ def find_server(program: str, package: str) -> str:
         program,
         f"{program} is missing: install it with `sudo apt-get install {package}`, or name"
         " another program with --server",
+        path,
     )
 
 
@@ -256,7 +257,9 @@ def start_node(testbed: Testbed, name: str) -> Testbed:
     """
     node = testbed.node(name)
     command = node.command if node.group is None else joining(node.group, node.command)
-    started = process.start(command, testbed.log_of(node), cores=node.cores)
+    started = process.start(
+        command, testbed.log_of(node), cores=node.cores, stop_signal=node.stop_signal
+    )
     changed = testbed.with_nodes({name: {"process": started}})
     changed.write()
     return changed

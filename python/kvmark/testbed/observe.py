@@ -15,13 +15,14 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import psutil
 
 from kvmark.errors import SystemUnderTestError, UsageError
-from kvmark.testbed.process import Identity
+from kvmark.testbed.process import Identity, family
 from kvmark.testbed.state import Node, Testbed
 from kvmark.testbed.system import NO_COUNTERS, Meter, system_of
 
@@ -94,7 +95,26 @@ class Observer:
             self._observed[identity] = process, self._system.meter(self._testbed, node)
         process, meter = self._observed[identity]
         # The percentage of the machine is in the generator's row.
-        return {**process_row(process, node.name), "machine_cpu_percent": None, **meter.read()}
+        row = _with_children(process_row(process, node.name), process, identity)
+        return {**row, "machine_cpu_percent": None, **meter.read()}
+
+
+def _with_children(
+    row: dict[str, Any], process: psutil.Process, identity: Identity
+) -> dict[str, Any]:
+    """The row of a process with its children's usage; memory that they share counts once."""
+    ended = process.cpu_times()
+    row["cpu_user_s"] += ended.children_user
+    row["cpu_system_s"] += ended.children_system
+    for child in islice(family(identity), 1, None):
+        with suppress(psutil.NoSuchProcess):
+            one = psutil.Process(child.pid)
+            usage = process_row(one, row["node"])
+            usage["resident_bytes"] -= one.memory_info().shared
+            for name, value in usage.items():
+                if name not in {"at_wall_ns", "node"} and None not in (value, row[name]):
+                    row[name] += value
+    return row
 
 
 class NodeExporter:

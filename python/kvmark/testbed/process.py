@@ -56,9 +56,17 @@ class Identity(BaseModel):
 
     pid: int
     started: str
+    stop_signal: int = signal.SIGTERM
+    """The signal that asks it to end."""
 
 
-def start(command: Sequence[str], log: Path, *, cores: Sequence[int] = ()) -> Identity:
+def start(
+    command: Sequence[str],
+    log: Path,
+    *,
+    cores: Sequence[int] = (),
+    stop_signal: int = signal.SIGTERM,
+) -> Identity:
     """Starts a server in its own session; its output is appended to `log`.
 
     It outlives this process. Its environment has only the search path, so that no secret of the
@@ -88,7 +96,7 @@ def start(command: Sequence[str], log: Path, *, cores: Sequence[int] = ()) -> Id
         raise SystemUnderTestError(
             f"{command[0]} can't be started because {problem.strerror}"
         ) from problem
-    return Identity(pid=pid, started=start_of(pid) or "")
+    return Identity(pid=pid, started=start_of(pid) or "", stop_signal=stop_signal)
 
 
 def lives(process: Identity) -> bool:
@@ -98,7 +106,7 @@ def lives(process: Identity) -> bool:
 
 
 def bind(process: Identity, cores: Collection[int]) -> None:
-    """Binds a running process to cores: all its threads, and so the threads that they start.
+    """Binds a running process to cores: all its threads and children, and so those that they start.
 
     Raises:
         SystemUnderTestError: it can't be bound to them.
@@ -107,7 +115,7 @@ def bind(process: Identity, cores: Collection[int]) -> None:
     try:
         for _ in range(_MOST_BIND_ROUNDS):
             was_bound = True
-            for thread in _threads(process):
+            for thread in (thread for one in family(process) for thread in _threads(one)):
                 with suppress(ProcessLookupError):
                     if os.sched_getaffinity(thread) != wanted:
                         was_bound = False
@@ -136,7 +144,7 @@ def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]
         pairs = [(process, handles.enter_context(_handle(process))) for process in processes]
         living = [(process, handle) for process, handle in pairs if handle is not None]
         for process, handle in living:
-            _send(process, handle, signal.SIGTERM)
+            _send(process, handle, process.stop_signal)
             # A paused process wouldn't receive the signal.
             _send(process, handle, signal.SIGCONT)
         until = time.monotonic() + grace_s
@@ -145,19 +153,35 @@ def stop(processes: Iterable[Identity], grace_s: float = 15.0) -> list[Identity]
                 if time.monotonic() >= until:
                     _kill(process, handle)
                     break
-                _send(process, handle, signal.SIGTERM)
+                _send(process, handle, process.stop_signal)
             _reap(process.pid)
     return [process for process, _ in living]
 
 
 def kill(process: Identity) -> bool:
-    """Kills (SIGKILL) a process and waits for its end; False when it had ended."""
-    with _handle(process) as handle:
-        if handle is None:
-            return False
-        _kill(process, handle)
-    _reap(process.pid)
-    return True
+    """Kills (SIGKILL) a process with its children, waits for them; False when it had ended."""
+    # A paused process starts no other, and doesn't notice the end of its children.
+    was_there = pause(process)
+    for one in reversed([*family(process)]):
+        with _handle(one) as handle:
+            if handle is not None:
+                _kill(one, handle)
+        _reap(one.pid)
+    return was_there
+
+
+def family(process: Identity) -> Iterator[Identity]:
+    """A process, then those that it started, such as PostgreSQL's for its connections.
+
+    The children are found when the next one is asked for, so a process can be paused before.
+    """
+    yield process
+    if not lives(process):
+        return
+    with suppress(OSError):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        for pid in map(int, children.split()):
+            yield from family(Identity(pid=pid, started=start_of(pid) or ""))
 
 
 def tail(log: Path) -> str:
@@ -168,6 +192,11 @@ def tail(log: Path) -> str:
     return ""
 
 
+def _signal_family(process: Identity, number: signal.Signals) -> bool:
+    signalled = [_signal(one, number) for one in family(process)]
+    return signalled.pop(0)
+
+
 def _signal(process: Identity, number: signal.Signals) -> bool:
     with _handle(process) as handle:
         if handle is not None:
@@ -175,10 +204,10 @@ def _signal(process: Identity, number: signal.Signals) -> bool:
         return handle is not None
 
 
-pause = partial(_signal, number=signal.SIGSTOP)
-"""Pauses a process; False when it had ended."""
-resume = partial(_signal, number=signal.SIGCONT)
-"""Resumes a paused process; False when it had ended."""
+pause = partial(_signal_family, number=signal.SIGSTOP)
+"""Pauses a process with its children; False when it had ended."""
+resume = partial(_signal_family, number=signal.SIGCONT)
+"""Resumes a paused process with its children; False when it had ended."""
 
 
 def _kill(process: Identity, handle: int) -> None:
@@ -190,7 +219,7 @@ def _kill(process: Identity, handle: int) -> None:
         )
 
 
-def _send(process: Identity, handle: int, number: signal.Signals) -> None:
+def _send(process: Identity, handle: int, number: int) -> None:
     try:
         signal.pidfd_send_signal(handle, number)
     except ProcessLookupError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -52,6 +53,8 @@ class Node(BaseModel):
     group: Path | None = None
     """The control group that bounds its memory; None without a bound."""
     process: Identity | None = None
+    stop_signal: int = signal.SIGTERM
+    """The signal with which it ends though clients are connected."""
     more_ports: tuple[int, ...] = ()
     """Its ports for other servers and for exporters."""
 

@@ -302,6 +302,7 @@ class System:
 _DRIVERS: Final[Mapping[str, str | None]] = {
     "cassandra": "cql",
     "memcached": "memcached",
+    "postgres": "postgres",
     "proxy": None,
     "redis": "redis",
     "valkey": None,

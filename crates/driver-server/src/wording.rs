@@ -1,28 +1,37 @@
-//! Parses the text of a statement: `{name}` becomes a bind marker, `{{` and `}}` are braces. Square
-//! brackets belong to CQL.
+//! Parses the text of a statement in CQL or SQL: `{name}` becomes a bind marker, `{{` and `}}` are
+//! braces. Square brackets belong to the language.
 
-use kvmark_driver_server::template::{Named, Names};
 use kvmark_plan::Each;
 
-/// A text in CQL, with its arguments in order.
+use crate::template::{Named, Names};
+
+/// A text with bind markers, and its arguments in order.
 #[derive(Debug)]
-pub(crate) struct Wording<'a> {
-    pub(crate) cql: String,
+pub struct Wording<'a> {
+    /// The text.
+    pub text: String,
     /// The argument of each marker.
-    pub(crate) arguments: Vec<Named<'a>>,
+    pub arguments: Vec<Named<'a>>,
 }
 
 impl<'a> Wording<'a> {
-    /// Parses a text. The error is a clause about the text.
-    pub(crate) fn parse(text: &str, names: &Names<'a>) -> Result<Self, String> {
-        let mut wording = Self { cql: String::with_capacity(text.len()), arguments: Vec::new() };
+    /// Parses a text. `marker` is the marker of an argument, by its number from 1.
+    ///
+    /// # Errors
+    /// A clause about the text.
+    pub fn parse(
+        text: &str,
+        names: &Names<'a>,
+        marker: impl Fn(usize) -> String,
+    ) -> Result<Self, String> {
+        let mut wording = Self { text: String::with_capacity(text.len()), arguments: Vec::new() };
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
-            wording.cql.push_str(&rest[..at]);
+            wording.text.push_str(&rest[..at]);
             let brace = &rest[at..=at];
             let behind = &rest[at + 1..];
             if let Some(behind) = behind.strip_prefix(brace) {
-                wording.cql.push_str(brace);
+                wording.text.push_str(brace);
                 rest = behind;
                 continue;
             }
@@ -31,10 +40,10 @@ impl<'a> Wording<'a> {
                     format!("has an unmatched '{brace}': write {brace}{brace} for a brace")
                 })?;
             wording.arguments.push(find(names, name)?);
-            wording.cql.push('?');
+            wording.text.push_str(&marker(wording.arguments.len()));
             rest = behind;
         }
-        wording.cql.push_str(rest);
+        wording.text.push_str(rest);
         Ok(wording)
     }
 }
@@ -43,8 +52,8 @@ fn find<'a>(names: &Names<'a>, name: &str) -> Result<Named<'a>, String> {
     let named = names.find(name).map_err(|why| format!("is invalid: {why}"))?;
     if named.slot.each == Each::Item {
         return Err(format!(
-            "draws '{name}' per item, which CQL doesn't support: draw it per command, or draw a \
-             list and write IN {{{name}}}"
+            "draws '{name}' per item, which CQL and SQL don't support: draw it per command, or \
+             draw a list"
         ));
     }
     Ok(named)
@@ -60,22 +69,22 @@ mod tests {
         Argument { name: name.to_owned(), each, generator: Generator::Key }
     }
 
-    /// The CQL of a text, and the names of its arguments.
+    /// A text with its markers, and the names of its arguments.
     fn parse(text: &str) -> Result<(String, Vec<String>), String> {
         let arguments = [
             argument("a", Each::Operation),
             argument("b", Each::Command),
             argument("i", Each::Item),
         ];
-        let wording = Wording::parse(text, &Names::new(&arguments))?;
+        let wording = Wording::parse(text, &Names::new(&arguments), |number| format!("${number}"))?;
         let name = |named: &Named<'_>| named.argument.name.clone();
-        Ok((wording.cql, wording.arguments.iter().map(name).collect()))
+        Ok((wording.text, wording.arguments.iter().map(name).collect()))
     }
 
     #[test]
     fn names_in_braces_become_markers_in_their_order() {
-        let (cql, arguments) = parse("UPDATE t SET m[{b}] = {{'x': {a}}} WHERE k = {b}").unwrap();
-        assert_eq!(cql, "UPDATE t SET m[?] = {'x': ?} WHERE k = ?");
+        let (text, arguments) = parse("UPDATE t SET m[{b}] = {{'x': {a}}} WHERE k = {b}").unwrap();
+        assert_eq!(text, "UPDATE t SET m[$1] = {'x': $2} WHERE k = $3");
         assert_eq!(arguments, ["b", "a", "b"]);
     }
 
