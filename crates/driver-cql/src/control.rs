@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use kvmark_driver::{Description, OpenError};
+use kvmark_driver::{Description, Durability, OpenError};
 use kvmark_plan::Outcome;
 use scylla::client::session::Session;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
@@ -52,6 +52,12 @@ pub(crate) async fn describe(session: &Session, keyspace: Option<&str>) -> Descr
             configuration.insert(name, value);
         }
     }
+    // With `periodic`, the process keeps the commit log's newest bytes after the reply.
+    let durability = configuration.get("commitlog_sync").map(|mode| match mode.as_str() {
+        "batch" | "group" => Durability::Sync,
+        _ => Durability::None,
+    });
+    configuration.extend(durability.map(|level| ("durability".to_owned(), level.to_string())));
     let local = "FROM system.local WHERE key = 'local'";
     let partitioner = one(&format!("SELECT partitioner {local}")).await;
     configuration.extend(partitioner.map(|name| ("partitioner".to_owned(), name)));

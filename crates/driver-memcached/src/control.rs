@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Description, OpenError};
+use kvmark_driver::{Description, Durability, OpenError};
 use kvmark_driver_server::framed::Lines;
 use kvmark_driver_server::{Load, Target, TlsProbe, settle};
 use kvmark_plan::Outcome;
@@ -120,6 +120,7 @@ impl Control {
         let version = self.version(target).unwrap_or_else(|_| "unknown".to_owned());
         let mut configuration = self.stats(target, b"stats settings\r\n").unwrap_or_default();
         configuration.retain(|name, _| !PLACES.split(' ').any(|place| place == name));
+        configuration.insert("durability".to_owned(), Durability::None.to_string());
         if targets.len() > 1 {
             configuration.insert("servers".to_owned(), targets.len().to_string());
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Description, OpenError};
+use kvmark_driver::{Description, Durability, OpenError};
 use kvmark_driver_server::framed::Lines;
 use kvmark_driver_server::{Load, Target, TlsProbe, settle};
 use kvmark_plan::Outcome;
@@ -139,6 +139,9 @@ impl Control {
         let target = masters.first().unwrap_or(self.settings.target());
         let (system, version) = identity(&self.info(target).unwrap_or_default());
         let mut configuration = self.configuration(target).unwrap_or_default();
+        if let Some(durability) = durability(&configuration) {
+            configuration.insert("durability".to_owned(), durability.to_string());
+        }
         if self.settings.cluster {
             configuration.insert("cluster-primaries".to_owned(), masters.len().to_string());
         }
@@ -186,6 +189,17 @@ impl Control {
     }
 }
 
+/// What acknowledged writes survive. The log is written before the reply; with `everysec` not while
+/// a sync is slow (`flushAppendOnlyFile` of Redis postpones the write by up to two seconds).
+fn durability(settings: &BTreeMap<String, String>) -> Option<Durability> {
+    let logs = settings.get("appendonly")? == "yes";
+    Some(match settings.get("appendfsync")?.as_str() {
+        "always" if logs => Durability::Sync,
+        "no" if logs => Durability::Process,
+        _ => Durability::None,
+    })
+}
+
 fn unprepared(text: &str, failure: &Failure, target: &Target) -> OpenError {
     let why = &failure.text;
     OpenError::System(format!("'{text}' of prepare failed at {target}: {why}"))
@@ -231,6 +245,20 @@ mod tests {
         let secrets = ["requirepass", "masterauth", "primaryauth", "tls-key-file-pass"];
         assert!(secrets.iter().all(|name| is_secret(name)));
         assert!(!is_secret("maxmemory") && !is_secret("tls-auth-clients"));
+    }
+
+    #[test]
+    fn the_log_and_its_syncs_decide_what_writes_survive() {
+        let level = |settings: &str| durability(&pairs(settings)).map(|level| level.to_string());
+        for (settings, expected) in [
+            ("appendonly:no\nappendfsync:always", Some("none")),
+            ("appendonly:yes\nappendfsync:everysec", Some("none")),
+            ("appendonly:yes\nappendfsync:no", Some("process")),
+            ("appendonly:yes\nappendfsync:always", Some("sync")),
+            ("maxmemory:0", None),
+        ] {
+            assert_eq!(level(settings).as_deref(), expected, "{settings}");
+        }
     }
 
     #[test]

@@ -79,9 +79,7 @@ def differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Diff
     if "system.name" in found:
         # Another store has other options and settings throughout: its name says it all.
         kept = ("system.name", "system.version", _DURABILITY, *_OF_ANY_STORE)
-        found = {
-            place: one for place, one in found.items() if one.kind == "plan" or place in kept
-        }
+        found = {place: one for place, one in found.items() if one.kind == "plan" or place in kept}
     return tuple(sorted(found.values(), key=lambda one: one.place != _DURABILITY))
 
 

@@ -24,12 +24,12 @@ from kvmark.report.model.units import Bounded
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What differs between embedded stores beside their speed; none if it isn't known."""
+    """What differs between stores beside their speed; none if it isn't known."""
 
     durability: str | None
-    #: Of the database after its largest run.
+    #: Of an embedded store's database after its largest run.
     disk_bytes: int | None
-    #: Of the process with store and generator.
+    #: Of the process with an embedded store and the generator.
     peak_memory_bytes: int | None
 
 
@@ -46,7 +46,7 @@ class SequenceAnswer:
     provenance: Provenance
     #: Sentences on unequal stores, on the duration and on cases that were cut short.
     remarks: tuple[str, ...] = ()
-    #: The embedded stores by their names.
+    #: By the stores' names.
     stores: Mapping[str, StoreFacts] = field(default_factory=dict)
 
 

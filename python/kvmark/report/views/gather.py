@@ -31,6 +31,7 @@ from kvmark.report.views.text_charts import TIMELINE_MARGIN
 if TYPE_CHECKING:
     from kvmark.analysis.study import StudyResults
 
+_NO_FACTS: Final = StoreFacts(None, None, None)
 MOST_DRAWN: Final = 8
 """Most runs on a page that has figures for each run."""
 MOST_CURVES: Final = 50
@@ -239,26 +240,26 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
 
 
 def _store_facts(runs: Sequence[Run]) -> Mapping[str, StoreFacts]:
-    """The facts of each embedded store."""
+    """The facts of each store, as far as there are some."""
     by_store: dict[str, list[Run]] = {}
     for run in runs:
-        engine = run.manifest.engine
-        if engine.capabilities is not None and engine.capabilities.embedded:
-            by_store.setdefault(engine.system.system, []).append(run)
-    return {store: _facts_of_store(own) for store, own in by_store.items()}
+        by_store.setdefault(run.manifest.engine.system.system, []).append(run)
+    facts = {store: _facts_of_store(own) for store, own in by_store.items()}
+    return {store: one for store, one in facts.items() if one != _NO_FACTS}
 
 
 def _facts_of_store(runs: Sequence[Run]) -> StoreFacts:
-    phases = [phase for run in runs for phase in run.manifest.engine.phases]
-    disk = [
-        phase.statistics["disk_bytes"].after for phase in phases if "disk_bytes" in phase.statistics
-    ]
-    memory = [phase.process.max_resident_bytes for phase in phases]
-    durabilities = {run.manifest.engine.system.configuration.get("durability") for run in runs}
+    engines = [run.manifest.engine for run in runs]
+    durabilities = {engine.system.configuration.get("durability") for engine in engines}
+    embedded = [one for one in engines if one.capabilities and one.capabilities.embedded]
+    phases = [phase for engine in embedded for phase in engine.phases]
+    counters = [phase.statistics.get("disk_bytes") for phase in phases]
+    disk_bytes = [counter.after for counter in counters if counter and counter.after]
+    memory_bytes = [phase.process.max_resident_bytes or 0 for phase in phases]
     return StoreFacts(
         durability=durabilities.pop() if len(durabilities) == 1 else None,
-        disk_bytes=max((int(one) for one in disk if one), default=None),
-        peak_memory_bytes=max((one for one in memory if one), default=None),
+        disk_bytes=int(max(disk_bytes, default=0)) or None,
+        peak_memory_bytes=max(memory_bytes, default=0) or None,
     )
 
 

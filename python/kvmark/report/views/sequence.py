@@ -121,7 +121,7 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
 
 
 def store_facts(answer: SequenceAnswer, store: str) -> Iterator[str]:
-    """What distinguishes an embedded store beside its speed."""
+    """What distinguishes a store beside its speed."""
     facts = answer.stores.get(store)
     if facts is None:
         return
