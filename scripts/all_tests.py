@@ -46,6 +46,7 @@ PROGRAMS = {
     "needs redis-server": "redis-server",
     MANY_FILES: "redis-server",
     "needs memcached": "memcached",
+    "needs npm": "npm",
     "needs strace": "strace",
     "needs valgrind": "valgrind",
 }
