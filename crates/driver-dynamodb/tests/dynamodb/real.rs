@@ -7,9 +7,11 @@ use std::process::{Child, Command, Stdio};
 use kvmark_driver::{Columns, Driver, Request, Values};
 use kvmark_plan::{Kind, Outcome};
 use kvmark_testing::{assert_compares, cells, execute, request, run, session};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
-use crate::scripted::open;
+use crate::scripted::{open, refusal};
 
 const PACKAGE: &str = "dynalite@4.0.0";
 
@@ -19,8 +21,8 @@ struct Dynalite {
 }
 
 impl Dynalite {
-    /// Starts a server on a free loopback port. The package is fetched once.
-    fn start() -> Self {
+    /// Starts a server with these options on a free loopback port. The package is fetched once.
+    fn start(options: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(PACKAGE);
         let package = folder.join("node_modules/dynalite");
         if !package.exists() {
@@ -30,7 +32,7 @@ impl Dynalite {
         }
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let script = format!(
-            "require({:?})({{ createTableMs: 5 }}).listen({}, '127.0.0.1')",
+            "require({:?})({{ createTableMs: 5, {options} }}).listen({}, '127.0.0.1')",
             package,
             free.port()
         );
@@ -53,7 +55,7 @@ impl Drop for Dynalite {
 #[test]
 #[ignore = "needs npm"]
 fn records_are_written_read_scanned_and_deleted() {
-    let server = Dynalite::start();
+    let server = Dynalite::start("");
     let options = json!({ "consistent": true, "capacity": true });
     let driver = open(&server.address, options).unwrap();
     assert_eq!(driver.describe().configuration["billing_mode"], "PAY_PER_REQUEST");
@@ -102,7 +104,7 @@ fn records_are_written_read_scanned_and_deleted() {
 #[test]
 #[ignore = "needs npm"]
 fn records_of_a_partition_are_scanned_in_the_order_of_their_keys() {
-    let server = Dynalite::start();
+    let server = Dynalite::start("");
     let driver = open(&server.address, json!({ "partition_key": "hash" })).unwrap();
     let session = session(&driver, 1);
     for number in (10..30).rev() {
@@ -117,4 +119,26 @@ fn records_of_a_partition_are_scanned_in_the_order_of_their_keys() {
     assert_eq!(cells(&run(execute(&session, 0, &scan)).1), ["0.0=12", "1.0=13", "2.0=14"]);
     let scan = Request { scan_length: 3, ..request(Kind::Scan, "user28") };
     assert_eq!(cells(&run(execute(&session, 0, &scan)).1), ["0.0=28", "1.0=29"]);
+}
+
+#[test]
+#[ignore = "needs npm"]
+fn a_server_is_written_and_read_over_tls() {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (cert.pem(), signing_key.serialize_pem());
+    let options = format!("ssl: true, ca: [], cert: {certificate:?}, key: {key:?}");
+    let server = Dynalite::start(&options);
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(&file, certificate).unwrap();
+    let options = json!({ "tls": true, "ca_file": file.path().to_str().unwrap() });
+    let driver = open(&server.address, options).unwrap();
+    let session = session(&driver, 1);
+    let bytes = vec![b'x'; 300_000];
+    let values = Values { bytes: &bytes, places: &[(0, 0..300_000)] };
+    let insert = Request { values, ..request(Kind::Insert, "k") };
+    assert_eq!(run(execute(&session, 0, &insert)).0, Outcome::Ok);
+    assert_eq!(run(execute(&session, 0, &request(Kind::Read, "k"))).1.bytes, bytes);
+    let error = refusal(&server.address, json!({}));
+    assert!(error.ends_with("it speaks TLS: use dynamodbs:// or give tls=true"), "{error}");
 }
