@@ -46,6 +46,7 @@ PROGRAMS = {
     MANY_FILES: "redis-server",
     "needs memcached": "memcached",
     "needs postgres": "postgres",
+    "needs npm": "npm",
     "needs strace": "strace",
     "needs valgrind": "valgrind",
 }

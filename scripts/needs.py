@@ -90,6 +90,7 @@ def needs_of_tests() -> list[Need]:
         ("redis-benchmark (it is compared with kvmark)", "redis-tools", ["redis-benchmark"]),
         ("memcached (tests measure a real one)", "memcached", ["memcached"]),
         ("postgres (tests measure a real one)", "postgresql", ["postgres"]),
+        ("npm (it fetches dynalite, which tests measure)", "npm", ["npm"]),
         ("chromium (tests look at reports in it)", "chromium", ["chromium"]),
         ("Maven (it fetches Cassandra)", "maven", ["mvn"]),
         ("haproxy (it is measured as a proxy)", "haproxy", ["haproxy"]),

@@ -20,7 +20,7 @@ JAVA_21 = """echo 'openjdk version "21.0.7" 2025-04-15' >&2"""
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages")
 # The programs that tests use, beside Java.
 PROGRAMS = (
-    "redis-server", "redis-benchmark", "memcached", "postgres", "chromium", "mvn", "haproxy",
+    "redis-server", "redis-benchmark", "memcached", "postgres", "npm", "chromium", "mvn", "haproxy",
     "strace", "valgrind", "openssl", "ip", "tc", "nsenter", "setpriv", "mount",
 )  # fmt: skip
 Has = Callable[..., None]

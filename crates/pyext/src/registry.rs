@@ -61,6 +61,11 @@ const DRIVERS: &[Entry] = &[
         Layout::of
     ),
     entry!(kvmark_driver_cql::Cql, || kvmark_driver_cql::options().iter().collect(), Layout::of),
+    entry!(
+        kvmark_driver_dynamodb::DynamoDb,
+        || kvmark_driver_dynamodb::options().iter().collect(),
+        Layout::of
+    ),
 ];
 
 /// The options of the drivers by their names, for the documentation.

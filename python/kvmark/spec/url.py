@@ -78,7 +78,8 @@ def parse_system_url(text: str) -> SystemUrl:
         raise SpecError(f"{shown(text)} is not UTF-8 text, as a system's URL must be")
     name, colon, rest = text.partition(":")
     if not colon:
-        forms = ", ".join(scheme.example for scheme in schemes().values())
+        usual = {one.driver.name: one.example for one in reversed(schemes().values())}
+        forms = ", ".join(reversed(usual.values()))
         raise SpecError(f"{shown(text)} is not the URL of a system; write one of {forms}")
     scheme = schemes().get(name)
     if scheme is None and _PORT.fullmatch(rest):

@@ -1,0 +1,41 @@
+//! The protocol of connections. Requests are signed, so a connection needs no login.
+
+use std::time::Duration;
+
+use kvmark_driver_server::Target;
+use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream};
+
+use crate::failure::Failure;
+use crate::http::Response;
+use crate::options::Settings;
+
+/// A session's connections.
+pub(crate) type Connections = Framed<Settings>;
+
+impl Protocol for Settings {
+    type Target = Target;
+    type Exchanges = Ordered;
+    type Scan = ();
+
+    const REOPENS: bool = false;
+
+    async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
+        Stream::reach(target, self.tls.as_ref()).await
+    }
+
+    fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    fn reconnect_max(&self) -> Duration {
+        self.reconnect_max
+    }
+
+    fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        Ok(Response::read(bytes)?.map(|response| response.length))
+    }
+
+    fn may_come(exchanges: &Ordered, _first: u8) -> bool {
+        !exchanges.is_answered()
+    }
+}

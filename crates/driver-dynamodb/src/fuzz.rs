@@ -1,0 +1,50 @@
+//! Fuzz checks of the scanner: a server's output, whose frames must not depend on how the bytes are
+//! split, and must be readable.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use kvmark_driver_server::framed::Exchanges as _;
+use kvmark_driver_server::framed::fuzz::Feed;
+
+use crate::http::Response;
+use crate::options::Settings;
+
+pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
+
+thread_local! {
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
+}
+
+fn feed() -> Feed<Settings> {
+    let settings = Settings::parse(&BTreeMap::new()).expect("every option has a default");
+    let server = settings.target().clone();
+    Feed::new(settings, server, |exchanges| {
+        exchanges.enter(0, u32::MAX, 0);
+        exchanges.fresh(|_| ());
+    })
+}
+
+/// Checks one input.
+///
+/// # Panics
+/// If a check fails.
+pub fn check(bytes: &[u8]) {
+    for frame in FEED.with_borrow_mut(|feed| feed.frames(bytes)) {
+        let response = Response::read(&frame).ok().flatten().expect("a frame is a response");
+        assert!(response.body.len() < frame.len(), "a body follows its headers");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kvmark_driver_server::framed::fuzz::seeds;
+
+    #[test]
+    fn every_seed_is_taken() {
+        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
+            println!("{}", path.display());
+            super::check(&bytes);
+        }
+    }
+}

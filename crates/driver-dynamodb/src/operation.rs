@@ -1,0 +1,228 @@
+//! The operations of clients: their requests and the interpretation of the responses.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kvmark_driver::{Columns, Expected, Reply, Request};
+use kvmark_driver_server::framed::{InFlightOperation, Progress};
+use kvmark_plan::{Kind, Outcome};
+use serde::Deserialize;
+
+use crate::failure::{Failure, refused};
+use crate::http::Response;
+use crate::records::Records;
+use crate::signature::Requests;
+
+/// Length limit of a reason, which may have a value in it.
+const REASON_MAX: usize = 200;
+
+/// The translation of operations into requests.
+pub(crate) struct Dialect {
+    pub(crate) records: Arc<Records>,
+    /// By server.
+    pub(crate) requests: Vec<Requests>,
+    /// The body of the next request.
+    pub(crate) body: Vec<u8>,
+    /// The consumed capacity in thousandths of a unit.
+    pub(crate) capacity: Arc<AtomicU64>,
+}
+
+/// The attributes of a record by name.
+type Item<'a> = BTreeMap<&'a str, Attribute<'a>>;
+
+/// An attribute; other types than strings have no text.
+#[derive(Deserialize)]
+struct Attribute<'a> {
+    #[serde(borrow, rename = "S")]
+    text: Option<Cow<'a, str>>,
+}
+
+/// A response.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer<'a> {
+    #[serde(borrow)]
+    item: Option<Item<'a>>,
+    #[serde(borrow, default)]
+    items: Vec<Item<'a>>,
+    /// The key after which a page ends, if it isn't the last one.
+    #[serde(borrow)]
+    last_evaluated_key: Option<Item<'a>>,
+    consumed_capacity: Option<Capacity>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Capacity {
+    capacity_units: f64,
+}
+
+/// The operation of a client.
+#[derive(Debug, Default)]
+pub(crate) struct DynamoDbOperation {
+    pub(crate) progress: Progress,
+    /// Index of the server.
+    pub(crate) node: usize,
+    /// When it began, in microseconds since the Unix epoch.
+    pub(crate) at_us: i64,
+    task: Task,
+    /// The last key of a scan so far.
+    key: Vec<u8>,
+    /// The records of a scan.
+    scanned: Reply,
+}
+
+#[derive(Debug, Default)]
+enum Task {
+    #[default]
+    Write,
+    Read {
+        columns: Columns,
+        wants_values: bool,
+        expected: Option<Expected>,
+        outcome: Outcome,
+    },
+    Scan {
+        columns: Columns,
+        wants_values: bool,
+        /// Whether the next response has the start record alone.
+        is_start: bool,
+        /// The number of records to read; 0 at the end of the table.
+        missing: u64,
+    },
+}
+
+impl DynamoDbOperation {
+    /// Begins a request and writes its body. Returns its action.
+    pub(crate) fn begin(
+        &mut self,
+        request: &Request<'_>,
+        dialect: &mut Dialect,
+    ) -> Result<&'static str, Failure> {
+        let Request { kind, key, columns, values, wants_values, scan_length, .. } = *request;
+        let Dialect { records, requests, body, .. } = dialect;
+        let mut texts = values.iter().map(|(_, value)| value).chain([key]);
+        if texts.any(|text| str::from_utf8(text).is_err()) {
+            let text = "a key or value isn't UTF-8, as DynamoDB's strings must be";
+            return Err(Failure::new(Outcome::Refused, text));
+        }
+        self.node = request.number as usize % requests.len();
+        self.at_us = request.at_us;
+        self.task = match kind {
+            Kind::Read => {
+                let (expected, outcome) = (request.expected.copied(), Outcome::Ok);
+                Task::Read { columns, wants_values, expected, outcome }
+            }
+            Kind::Scan => {
+                self.scanned.clear();
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                let (is_start, missing) = (!records.has_partition(), scan_length);
+                Task::Scan { columns, wants_values, is_start, missing }
+            }
+            _ => Task::Write,
+        };
+        if let Task::Scan { is_start: false, .. } = self.task {
+            return Ok(records.put_page(body, key, true, scan_length, columns));
+        }
+        Ok(records.put(body, kind, key, values, columns))
+    }
+
+    /// Writes the body of the next page, if another one follows. Returns its action.
+    pub(crate) fn put_more(&self, dialect: &mut Dialect) -> Option<&'static str> {
+        let Task::Scan { columns, missing: missing @ 1.., .. } = self.task else { return None };
+        Some(dialect.records.put_page(&mut dialect.body, &self.key, false, missing, columns))
+    }
+
+    /// Takes a response. `single` stores the values of a read.
+    pub(crate) fn take(
+        &mut self,
+        response: &Response<'_>,
+        dialect: &Dialect,
+        single: &mut Reply,
+    ) -> Result<(), Failure> {
+        let Dialect { records, capacity, .. } = dialect;
+        single.clear();
+        if response.status != 200 {
+            return Err(refused(response.status, &response.body));
+        }
+        let answer: Answer<'_> = serde_json::from_slice(&response.body).map_err(|error| {
+            let reason: String = error.to_string().chars().take(REASON_MAX).collect();
+            let text = format!("the server's answer can't be read ({reason})");
+            Failure::new(Outcome::Protocol, text)
+        })?;
+        if let Some(Capacity { capacity_units }) = answer.consumed_capacity {
+            capacity.fetch_add((capacity_units * 1000.0).round() as u64, Ordering::Relaxed);
+        }
+        match &mut self.task {
+            Task::Write => {}
+            Task::Read { columns, wants_values, expected, outcome } => {
+                let Some(item) = &answer.item else {
+                    *outcome = Outcome::Miss;
+                    return Ok(());
+                };
+                let wants_values = *wants_values || expected.is_some();
+                records.take(item, *columns, wants_values, single);
+                if let Some(expected) = expected {
+                    let mut comparison = expected.compare();
+                    single.cells.iter().for_each(|cell| comparison.see(single.bytes_of(cell)));
+                    *outcome = comparison.outcome();
+                }
+            }
+            Task::Scan { columns, wants_values, is_start, missing } => {
+                for item in answer.item.iter().chain(&answer.items) {
+                    records.take(item, *columns, *wants_values, &mut self.scanned);
+                    *missing = missing.saturating_sub(1);
+                }
+                let last = answer.last_evaluated_key.unwrap_or_default();
+                match last.get(&*records.primary_key) {
+                    Some(Attribute { text: Some(text) }) => {
+                        self.key.clear();
+                        self.key.extend_from_slice(text.as_bytes());
+                    }
+                    _ if *is_start => {}
+                    _ => *missing = 0,
+                }
+                *is_start = false;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Records {
+    /// Takes the requested values of a record as the next row.
+    fn take(&self, item: &Item<'_>, columns: Columns, wants_values: bool, reply: &mut Reply) {
+        for (field, name) in (0..).zip(self.field_names.iter().filter(|_| wants_values)) {
+            let is_requested = matches!(columns, Columns::All | Columns::AllByName)
+                || columns == Columns::One(field);
+            if let (true, Some(Attribute { text: Some(text) })) = (is_requested, item.get(&**name))
+            {
+                reply.push(reply.rows as u32, field, text.as_bytes());
+            }
+        }
+        reply.rows += 1;
+    }
+}
+
+impl InFlightOperation for DynamoDbOperation {
+    type Context = Dialect;
+
+    fn progress(&mut self) -> &mut Progress {
+        &mut self.progress
+    }
+
+    fn outcome(&mut self, _: &mut Reply) -> Outcome {
+        if let Task::Read { outcome, .. } = self.task { outcome } else { Outcome::Ok }
+    }
+
+    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
+        if matches!(self.task, Task::Scan { .. }) { &self.scanned } else { single }
+    }
+
+    fn clear(&mut self, _: &mut Dialect) {
+        self.task = Task::Write;
+    }
+}
