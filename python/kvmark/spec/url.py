@@ -78,8 +78,10 @@ def parse_system_url(text: str) -> SystemUrl:
         raise SpecError(f"{shown(text)} is not UTF-8 text, as a system's URL must be")
     name, colon, rest = text.partition(":")
     if not colon:
-        usual = {one.driver.name: one.example for one in reversed(schemes().values())}
-        forms = ", ".join(reversed(usual.values()))
+        usual: dict[str, str] = {}
+        for one in schemes().values():
+            usual.setdefault(one.driver.name, one.example)
+        forms = ", ".join(usual.values())
         raise SpecError(f"{shown(text)} is not the URL of a system; write one of {forms}")
     scheme = schemes().get(name)
     if scheme is None and _PORT.fullmatch(rest):

@@ -332,8 +332,7 @@ def _print_table(
     # The time that a workload takes is a result only where it isn't the user's choice.
     manifests = None if is_timed else [run.manifest for run in runs]
     notes = closing_notes(summary, manifests)
-    answer = sequence_answer(runs)
-    answer = replace(answer, remarks=(*answer.remarks, *notes))
+    answer = replace(sequence_answer(runs), remarks=notes)
     if options.json:
         document = {
             "rows": answer.rows,
@@ -341,7 +340,7 @@ def _print_table(
             "runs": [run.id for run in runs],
             "report": options.report,
             "repetitions": summary,
-            "said": answer.remarks,
+            "said": (*filter(None, [answer.caution]), *notes),
         }
         print_json("sequence", document)
     else:

@@ -44,8 +44,10 @@ class SequenceAnswer:
     #: Quantile curves at the largest number of records.
     curves: tuple[Curve, ...]
     provenance: Provenance
-    #: Sentences on unequal stores, on the duration and on cases that were cut short.
+    #: Sentences on the duration and on cases that were cut short.
     remarks: tuple[str, ...] = ()
+    #: A sentence that must be read before the figures: stores of unequal durability.
+    caution: str = ""
     #: By the stores' names.
     stores: Mapping[str, StoreFacts] = field(default_factory=dict)
 

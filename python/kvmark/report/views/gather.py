@@ -234,7 +234,7 @@ def sequence_answer(runs: Sequence[Run], judged: Judge = judge) -> SequenceAnswe
             },
             top=origin_facts(runs),
         ),
-        remarks=unequal_durability(facts),
+        caution=unequal_durability(facts),
         stores=facts,
     )
 
@@ -263,13 +263,13 @@ def _facts_of_store(runs: Sequence[Run]) -> StoreFacts:
     )
 
 
-def unequal_durability(stores: Mapping[str, StoreFacts]) -> tuple[str, ...]:
-    """A sentence on stores whose acknowledged writes survive different failures."""
+def unequal_durability(stores: Mapping[str, StoreFacts]) -> str:
+    """A sentence on stores whose acknowledged writes survive different failures, if they do."""
     levels = {store: facts.durability for store, facts in stores.items() if facts.durability}
     if len(set(levels.values())) < 2:
-        return ()
+        return ""
     named = listed(f"{level} on {store}" for store, level in levels.items())
-    return (f"The durability of writes differs, and their speed with it: {named}.",)
+    return f"The durability of writes differs, and their speed with it: {named}."
 
 
 def _sequence_question(rows: Sequence[SequenceRow], plan: Mapping[str, Any]) -> str:

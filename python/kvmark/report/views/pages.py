@@ -58,7 +58,7 @@ def sequence_page(answer: SequenceAnswer) -> Page:
     return Page(
         title=answer.title,
         question=answer.question,
-        answer=" ".join((sequence_sentence(answer), *answer.remarks)),
+        answer=" ".join(filter(None, (answer.caution, sequence_sentence(answer), *answer.remarks))),
         counts=verdicts.verdict_counts(row.figures.verdict for row in rows),
         caveats=verdicts.sequence_caveats(answer),
         parts=(

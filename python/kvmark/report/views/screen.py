@@ -119,6 +119,7 @@ def sequence_screen(answer: SequenceAnswer, width: int, more: str = "see the rep
     width = min(width, WIDTH)
     return stacked(
         width,
+        sentence_lines(answer.caution, width, "bold") if answer.caution else [],
         *sequence_grids(answer),
         [*_verdict_lines(answer)],
         reason_lines(sequence_caveats(answer), width, more),
