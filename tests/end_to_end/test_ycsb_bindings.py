@@ -63,7 +63,7 @@ def test_operations_of_a_binding_are_checked_like_those_of_a_store(
     assert outcomes(manifest) == {"ok"}
     engine = manifest["engine"]
     assert engine["system"]["system"] == "MemoryBinding"
-    assert engine["system"]["version"].startswith("YCSB core-0.17.0 on ")
+    assert engine["system"]["version"].startswith("YCSB 0.17.0, Java ")
     assert engine["capabilities"]["execution"] == "blocking"
     assert phase(manifest, "measure")["statistics"]["jvm_gc_ms"]["after"] >= 0
 

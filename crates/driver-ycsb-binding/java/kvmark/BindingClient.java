@@ -186,8 +186,8 @@ public final class BindingClient {
   /** Versions of YCSB's core and of Java. */
   public static String versions() {
     final String core = DB.class.getProtectionDomain().getCodeSource().getLocation().getPath();
-    return "YCSB " + core.replaceAll(".*/|\\.jar$", "") + " on " + System.getProperty("java.vm.name")
-        + " " + System.getProperty("java.vm.version");
+    final String version = core.replaceAll(".*/(core-)?|\\.jar$", "");
+    return "YCSB " + version + ", Java " + System.getProperty("java.version");
   }
 
   /** Number or milliseconds of the collections of garbage during which the program paused. */
