@@ -16,6 +16,8 @@ class Location(Enum):
     FOLDER = "folder"
     """A folder, opened by the engine's process only; the option `create` creates it."""
     HOSTS = "hosts"
+    CLASS = "class"
+    """A class of Java's that a process of the engine loads once."""
     NOTHING = "nothing"
     """Part of the engine, without records."""
 

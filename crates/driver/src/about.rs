@@ -113,6 +113,8 @@ impl Scheme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
+    /// In a class of Java's, which this process loads; the process can load it once.
+    Class,
     /// In a folder, opened by this process alone; the option `create` makes it.
     Folder,
     /// On hosts that are reached over a network.

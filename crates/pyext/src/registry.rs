@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kvmark_driver::options::OptionDoc;
-use kvmark_driver::{About, AnyConsole, Driver, Layout, OpenError};
+use kvmark_driver::{About, AnyConsole, Driver, Layout, OpenError, Place};
 use kvmark_engine::{Completed, EngineError, Observer, Recording};
 use kvmark_plan::Plan;
 use serde_json::{Value, json};
@@ -66,6 +66,11 @@ const DRIVERS: &[Entry] = &[
         || kvmark_driver_dynamodb::options().iter().collect(),
         Layout::of
     ),
+    entry!(
+        kvmark_driver_ycsb_binding::YcsbBinding,
+        kvmark_driver_ycsb_binding::options,
+        Layout::of
+    ),
 ];
 
 /// The options of the drivers by their names, for the documentation.
@@ -94,7 +99,11 @@ pub(crate) fn run(
     recording: Option<&Recording>,
     observer: &mut dyn Observer,
 ) -> Result<Completed, EngineError> {
-    (found(&plan.system.driver)?.run)(plan, folder, recording, observer)
+    let entry = found(&plan.system.driver)?;
+    let mut completed = (entry.run)(plan, folder, recording, observer)?;
+    // Java's threads go on, and its compiled code would favour the next plan.
+    completed.abandoned |= entry.about.place == Place::Class;
+    Ok(completed)
 }
 
 /// A console of the server that a driver's options name first.

@@ -153,6 +153,9 @@ class LocalGenerator:
             process.kill()
             raise
         if isinstance(answer, KvmarkError):
+            if not isinstance(answer, RunError):
+                # A system that can't be opened may have started Java, which a process can do once.
+                self.close()
             raise answer
         if answer["abandoned"]:
             # Its threads keep the system open.

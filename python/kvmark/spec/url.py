@@ -33,8 +33,11 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 # Options that name the place of a secret, and have none.
+_SECRET_VALUE: Final = re.compile(r"://.*@|(pass\w*|pwd|secret|token)=", re.IGNORECASE)
 _PORT: Final = re.compile(r"\d{1,5}(/.*)?")
 _WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
+_BEFORE_OPTIONS: Final = {Location.FOLDER: ("path", "folder"), Location.CLASS: ("class", "class")}
+"""The option that a place is, and its noun."""
 
 
 class SystemName(Secret):
@@ -99,8 +102,8 @@ def parse_system_url(text: str) -> SystemUrl:
         rest = slashes + rest
     path, _, query = rest.partition("?")
     options, password = _options(query, name), None
-    if place is Location.FOLDER:
-        options = _with_folder(options, path, scheme, name)
+    if place in _BEFORE_OPTIONS:
+        options = _with_place(options, path, scheme, name)
     elif place is Location.HOSTS:
         options, password = _with_hosts(options, who, path, scheme, name)
     elif path:
@@ -111,20 +114,26 @@ def parse_system_url(text: str) -> SystemUrl:
 
 def check_options(options: Mapping[str, Any], name: str) -> None:
     """Refuses an option that holds a secret: options are kept."""
-    if any(_SECRET.search(key) and not _WHERE.fullmatch(key) for key in options):
-        raise SpecError(
-            f"{name}: a password is no option; name its place with password_env or password_file"
-        )
+    has_own_names = name in schemes() and schemes()[name].driver.place is Location.CLASS
+    for key, value in options.items():
+        is_secret = _SECRET.search(key) or (has_own_names and _SECRET_VALUE.search(str(value)))
+        if is_secret and not _WHERE.fullmatch(key):
+            option = key if has_own_names else "password"
+            raise SpecError(
+                f"{name}: a password is no option; name its place with {option}_env or"
+                f" {option}_file"
+            )
 
 
-def _with_folder(options: dict[str, str], path: str, scheme: Scheme, name: str) -> dict[str, str]:
+def _with_place(options: dict[str, str], path: str, scheme: Scheme, name: str) -> dict[str, str]:
+    option, noun = _BEFORE_OPTIONS[scheme.driver.place]
     if not path:
-        raise SpecError(f"{name}: needs a folder; write {scheme.example}")
+        raise SpecError(f"{name}: needs a {noun}; write {scheme.example}")
     if "\0" in path:
-        raise SpecError(f"{name}: a folder's name cannot hold a NUL character")
-    if "path" in options:
-        raise SpecError(f"{name}: the folder stands after the colon, not in the option 'path'")
-    return {"path": path, **options}
+        raise SpecError(f"{name}: a {noun}'s name cannot hold a NUL character")
+    if option in options:
+        raise SpecError(f"{name}: the {noun} stands after the colon, not in the option '{option}'")
+    return {option: path, **options}
 
 
 def _with_hosts(

@@ -58,6 +58,7 @@ def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     yield from _check_shares(phase, deltas)
     yield from _check_popularity(phase)
     yield from _check_garbage(phase, deltas)
+    yield from _check_own_garbage(phase)
     yield from _check_warnings(phase)
     evicted = sum(statistic_delta(phase.record, name) or 0.0 for name in _EVICTED)
     yield phase.reason(
@@ -202,6 +203,21 @@ def _check_garbage(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | Non
         shares[node],
         f"server {node} collected garbage {percent(shares[node])} of the time",
         {"node": node, "share": shares[node], "servers": len(shares)},
+    )
+
+
+def _check_own_garbage(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """How long the generator's own Java virtual machine collected garbage."""
+    paused_ms = statistic_delta(phase.record, "jvm_gc_ms")
+    window_ns = (phase.record.drained_ns or phase.record.end_ns) - phase.record.start_ns
+    if paused_ms is None or window_ns <= 0:
+        return
+    share = paused_ms * 1e6 / window_ns
+    yield phase.reason(
+        "generator_garbage",
+        share,
+        f"the generator's Java collected garbage {percent(share)} of the time",
+        {"share": share, "paused_ms": paused_ms},
     )
 
 
