@@ -83,13 +83,24 @@ fn refused(path: &Path, what: &str) -> OpenError {
 }
 
 /// Locks a folder until the file is dropped.
-pub(crate) fn lock(path: &Path, system: &str) -> Result<File, OpenError> {
+pub(crate) fn lock(path: &Path, system: &str) -> Result<FolderLock, OpenError> {
     let folder = File::open(path).map_err(|error| unusable(system, path, &error))?;
     folder.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => locked(system, path),
         TryLockError::Error(error) => unusable(system, path, &error),
     })?;
-    Ok(folder)
+    Ok(FolderLock(folder))
+}
+
+/// A locked folder. The lock is released explicitly: a process that is being started has the open
+/// file, too, until its program is loaded.
+pub(crate) struct FolderLock(File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file releases the lock at the latest.
+        self.0.unlock().ok();
+    }
 }
 
 /// The bytes that the files in a folder occupy.

@@ -17,7 +17,6 @@ mod session;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ use kvmark_plan::Outcome;
 use serde_json::Value;
 
 use codec::Names;
-use folder::Standing;
+use folder::{FolderLock, Standing};
 use locks::Locks;
 
 pub use folder::{locked, unreadable, unusable};
@@ -229,7 +228,7 @@ pub(crate) struct Shared<S> {
     description: Description,
     path: PathBuf,
     /// The locked folder of an engine that doesn't lock its database; dropped after the store.
-    _lock: Option<File>,
+    _lock: Option<FolderLock>,
 }
 
 /// Tables in an error: in somebody else's LMDB database every key looks like one.
