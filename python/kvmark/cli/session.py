@@ -185,6 +185,8 @@ def _execute(
         try:
             design.execute(executor)
             executor.end()
+            if options.resume and not executor.has_measured:
+                executor.say("Nothing was missing.")
         except KvmarkError as ended:
             return ended
         except KeyboardInterrupt:

@@ -302,6 +302,11 @@ class Executor:
             self.journal.end_block(self._block)
         self._block = None
 
+    @property
+    def has_measured(self) -> bool:
+        """Whether a run was executed in this pass."""
+        return "_setting" in vars(self)
+
     @cached_property
     def _setting(self) -> RunContext:
         return self.begin()

@@ -80,6 +80,8 @@ def parse_system_url(text: str) -> SystemUrl:
     if not is_text(text):
         raise SpecError(f"{shown(text)} is not UTF-8 text, as a system's URL must be")
     name, colon, rest = text.partition(":")
+    if not colon and name in schemes():
+        raise SpecError(f"{shown(text)} lacks its colon: write {schemes()[name].example}")
     if not colon:
         usual: dict[str, str] = {}
         for one in schemes().values():

@@ -67,6 +67,9 @@ def list_(
 
     if json or judged:
         print_result("runs", {"runs": judged} if json else runs_text(judged, terminal_width()))
+        if next(lines, None) is not None and not (json or quiet):
+            more = f"These are the newest {limit}; --limit lists more, --tag those of a tag"
+            typer.echo(more, err=True)
         return
     place = f"{' with this tag' if tag else ''} in {records.root.absolute()}"
     typer.echo(f"No runs{place} yet: measure with kvmark run, or name another folder with --runs")

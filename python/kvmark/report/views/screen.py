@@ -28,6 +28,7 @@ from kvmark.report.model.units import listed
 from kvmark.report.views.run import fact_lines, lead_sentences, lost_writes_grids, run_facts
 from kvmark.report.views.runs_list import TONES, verdict_cell
 from kvmark.report.views.sequence import (
+    DURABILITY,
     add_times,
     operations_table,
     repetitions,
@@ -221,3 +222,5 @@ def _verdict_lines(answer: SequenceAnswer) -> Iterator[Text]:
             texts = [f"{counts[each]} {each.value}" for each in TONES if counts[each]]
             line.append(f"of {total} cases {listed(texts)}")
         yield line.append("".join(f"; {fact}" for fact in store_facts(answer, store)), "dim")
+    if any(facts.durability for facts in answer.stores.values()):
+        yield Text(DURABILITY, "dim")

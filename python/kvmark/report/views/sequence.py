@@ -27,6 +27,9 @@ SUCCESSFUL: Final = "Times are those of successful operations."
 CASE_VERDICT: Final = "The verdict is that of the case: of its runs together, and their number."
 ERROR: Final = "± is half the width of the 95 % confidence interval"
 NO_ERROR: Final = "One short run per case: no error can be given."
+DURABILITY: Final = (
+    "Writes at durability process survive a kill of the process, at sync a power failure, too."
+)
 _TOO_FEW: Final = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
 
 
@@ -138,6 +141,8 @@ def _sequence_notes(answer: SequenceAnswer) -> Iterable[str]:
     yield _error_note(rows)
     for store in answer.stores:
         yield f"{store}: {'; '.join(store_facts(answer, store))}."
+    if any(facts.durability for facts in answer.stores.values()):
+        yield DURABILITY
     if any(row.figures.verdict.runs > 1 for row in rows):
         yield CASE_VERDICT
     yield "Response time runs from the intended start, service time from the issue of an operation."
