@@ -215,6 +215,17 @@ def sweep_after(user: Kvmark, command: str, measures: Step, damage: Step) -> Swe
     return sweep
 
 
+def test_runs_that_look_for_losses_write_values_of_their_own(kvmark: Kvmark) -> None:
+    for _ in range(2):
+        kvmark(
+            "run ycsb/a --system lmdb:db --records 50 --operations 100 --verify -q", exits=(0, 1)
+        )
+    kvmark("run ycsb/a --system lmdb:db --records 50 --operations 100 -q", exits=(0, 1))
+    seeds = [one["plan"]["seeds"] for one in kvmark.manifests()]
+    assert len({one["values"] for one in seeds}) == 3
+    assert len({one["keys"] for one in seeds}) == 1
+
+
 def test_removed_fields_and_records_are_lost_writes(user: Kvmark, server: Server) -> None:
     ask = server.ask
 

@@ -400,6 +400,29 @@ def test_a_setting_that_postgres_refuses_is_quoted(some_postgres: Up, root: Path
     assert not list(root.iterdir())
 
 
+def test_rows_that_a_policy_hides_and_rows_without_a_key_are_not_kvmarks(
+    some_postgres: Up,
+) -> None:
+    testbed = some_postgres()
+    query(
+        testbed,
+        """
+        CREATE ROLE app LOGIN; CREATE TABLE usertable (ycsb_key varchar, field0 text);
+        ALTER TABLE usertable ENABLE ROW LEVEL SECURITY; GRANT ALL ON usertable TO app;
+        CREATE POLICY own ON usertable USING (ycsb_key LIKE 'user%') WITH CHECK (true);
+        INSERT INTO usertable VALUES ('user1'), ('customer')
+        """,
+    )
+    url = parse_system_url(testbed.url)
+    with pytest.raises(SystemUnderTestError, match="row-level security policy"):
+        postgres.contents({**url.options, "username": "app"}, None)
+    query(testbed, "TRUNCATE usertable; INSERT INTO usertable VALUES (NULL)")
+    (foreign,) = [postgres.contents(url.options, url.password).foreign(lambda _: True)]
+    assert foreign == "a row of public.usertable without a key"
+    assert postgres.SYSTEM.own_files.fullmatch("node-1/data/base/5/1255_fsm")
+    assert not postgres.SYSTEM.own_files.fullmatch("node-1/data/backup/dump.sql")
+
+
 def test_tables_of_records_are_found_and_removed_and_no_others(some_postgres: Up) -> None:
     testbed = some_postgres()
     url = parse_system_url(testbed.url)

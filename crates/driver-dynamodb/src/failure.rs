@@ -16,6 +16,12 @@ struct Refusal {
     message: String,
 }
 
+/// Whether an error is that of an update whose record is missing.
+pub(crate) fn is_unmet(body: &[u8]) -> bool {
+    let Refusal { name, .. } = serde_json::from_slice(body).unwrap_or_default();
+    name.ends_with("ConditionalCheckFailedException")
+}
+
 /// The failure of a response with an error.
 pub(crate) fn refused(status: u16, body: &[u8]) -> Failure {
     let Refusal { name, message } = serde_json::from_slice(body).unwrap_or_default();

@@ -10,7 +10,7 @@ use kvmark_driver_server::framed::{InFlightOperation, Progress};
 use kvmark_plan::{Kind, Outcome};
 use serde::Deserialize;
 
-use crate::failure::{Failure, refused};
+use crate::failure::{Failure, is_unmet, refused};
 use crate::http::Response;
 use crate::records::Records;
 use crate::signature::Requests;
@@ -68,6 +68,8 @@ pub(crate) struct DynamoDbOperation {
     /// When it began, in microseconds since the Unix epoch.
     pub(crate) at_us: i64,
     task: Task,
+    /// Whether the record of an update is missing.
+    is_missed: bool,
     /// The last key of a scan so far.
     key: Vec<u8>,
     /// The records of a scan.
@@ -109,7 +111,7 @@ impl DynamoDbOperation {
             return Err(Failure::new(Outcome::Refused, text));
         }
         self.node = request.number as usize % requests.len();
-        self.at_us = request.at_us;
+        (self.at_us, self.is_missed) = (request.at_us, false);
         self.task = match kind {
             Kind::Read => {
                 let (expected, outcome) = (request.expected.copied(), Outcome::Ok);
@@ -145,6 +147,10 @@ impl DynamoDbOperation {
     ) -> Result<(), Failure> {
         let Dialect { records, capacity, .. } = dialect;
         single.clear();
+        if response.status == 400 && is_unmet(&response.body) {
+            self.is_missed = true;
+            return Ok(());
+        }
         if response.status != 200 {
             return Err(refused(response.status, &response.body));
         }
@@ -215,7 +221,11 @@ impl InFlightOperation for DynamoDbOperation {
     }
 
     fn outcome(&mut self, _: &mut Reply) -> Outcome {
-        if let Task::Read { outcome, .. } = self.task { outcome } else { Outcome::Ok }
+        match self.task {
+            Task::Read { outcome, .. } => outcome,
+            _ if self.is_missed => Outcome::Miss,
+            _ => Outcome::Ok,
+        }
     }
 
     fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {

@@ -151,9 +151,12 @@ impl Records {
         for (place, (field, _)) in values.iter().enumerate() {
             put(body, format_args!("{}#{field}=:{field}", comma(place)));
         }
-        body.extend_from_slice(br#"","ExpressionAttributeNames":{"#);
-        for (place, (field, _)) in values.iter().enumerate() {
-            put(body, format_args!(r##"{}"#{field}":"##, comma(place)));
+        // Without the condition, the update of a missing record would create a part of one.
+        body.extend_from_slice(br##"","ConditionExpression":"attribute_exists(#k)","##);
+        body.extend_from_slice(br##""ExpressionAttributeNames":{"#k":"##);
+        put_quoted(body, self.primary_key.as_bytes());
+        for (field, _) in values.iter() {
+            put(body, format_args!(r##","#{field}":"##));
             put_quoted(body, self.field_names[field as usize].as_bytes());
         }
         body.extend_from_slice(br#"},"ExpressionAttributeValues":{"#);

@@ -23,11 +23,17 @@ pub(crate) fn refused(body: &[u8]) -> Failure {
     Failure::answered(class(&code), field(body, b'M'), &format!(" ({code})"))
 }
 
-/// The failure of an operation, which closes the connection if the server does.
+/// The failure of an operation, which closes the connection if the server does, and only then:
+/// triggers may raise errors with any code.
 #[cold]
 pub(crate) fn ended(body: &[u8]) -> Failure {
     let Failure { outcome, text } = refused(body);
-    Failure::new(if is_fatal(body) { Outcome::Connection } else { outcome }, text)
+    let outcome = match (is_fatal(body), outcome) {
+        (true, _) => Outcome::Connection,
+        (false, Outcome::Connection) => Outcome::Unavailable,
+        (false, outcome) => outcome,
+    };
+    Failure::new(outcome, text)
 }
 
 /// The failure of a login, without the user's name.
@@ -86,5 +92,7 @@ mod tests {
         assert_eq!(refused_login(body, "ann").text, text);
         assert_eq!((is_fatal(body), ended(body).outcome), (true, Outcome::Connection));
         assert!(!is_fatal(b"SFATAL\0VERROR\0\0") && is_fatal(b"SPANIC\0\0"));
+        let raised = ended(b"SERROR\0VERROR\0C08001\0Mno link\0\0");
+        assert_eq!(raised.outcome, Outcome::Unavailable);
     }
 }

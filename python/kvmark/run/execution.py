@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -74,7 +75,7 @@ def execute(
             written, and then its logs are kept if it measured anything.
     """
     interrupts.check()
-    plan = _created_on_demand(context.applied_to(plan))
+    plan = _with_own_values(_created_on_demand(context.applied_to(plan)))
     servers = find_servers(plan)
     servers.check_faults(faults)
     folder = context.records.new(plan.name)
@@ -207,6 +208,19 @@ def _failed_after(
 
 def _interrupted(run: str) -> Interrupted:
     return Interrupted(f"{INTERRUPTED}: what was measured until then is kept as run {run}")
+
+
+def _with_own_values(plan: Plan) -> Plan:
+    """The plan, with values that no other run writes if losses are looked for.
+
+    Else a lost update would leave what a run with the same seed wrote before, and not be seen.
+    Values that reads compare in full must be those of the load.
+    """
+    is_verified = any(phase.name == "verify" for phase in plan.phases)
+    if not is_verified or any(group.check_values == "full" for group in plan.groups):
+        return plan
+    seeds = plan.seeds.model_copy(update={"values": secrets.randbits(63)})
+    return plan.model_copy(update={"seeds": seeds})
 
 
 def _created_on_demand(plan: Plan) -> Plan:

@@ -32,9 +32,11 @@ _SECRET: Final = re.compile(
     r"|(^|[_-])(auth|access|api|bearer|session)[_-](token|key)$|^(auth|token)$",
     re.IGNORECASE,
 )
-# Options that name the place of a secret, and have none.
+# Bindings of YCSB name theirs as they like: `s3.secretKey`, `azure.key`, `foo.apikey`.
+_SECRET_OF_BINDING: Final = re.compile(r"(key|token|secret|pass|pwd|credentials?)$", re.IGNORECASE)
 _SECRET_VALUE: Final = re.compile(r"://.*@|(pass\w*|pwd|secret|token)=", re.IGNORECASE)
 _PORT: Final = re.compile(r"\d{1,5}(/.*)?")
+# Options that name the place of a secret, and have none.
 _WHERE: Final = re.compile(r".*[_-](env|file)", re.IGNORECASE)
 _BEFORE_OPTIONS: Final = {Location.FOLDER: ("path", "folder"), Location.CLASS: ("class", "class")}
 """The option that a place is, and its noun."""
@@ -118,13 +120,15 @@ def check_options(options: Mapping[str, Any], name: str) -> None:
     """Refuses an option that holds a secret: options are kept."""
     has_own_names = name in schemes() and schemes()[name].driver.place is Location.CLASS
     for key, value in options.items():
-        is_secret = _SECRET.search(key) or (has_own_names and _SECRET_VALUE.search(str(value)))
+        is_secret = _SECRET.search(key) or (
+            has_own_names and (_SECRET_OF_BINDING.search(key) or _SECRET_VALUE.search(str(value)))
+        )
         if is_secret and not _WHERE.fullmatch(key):
             option = key if has_own_names else "password"
-            raise SpecError(
-                f"{name}: a password is no option; name its place with {option}_env or"
-                f" {option}_file"
-            )
+            place = f"name its place with {option}_env or {option}_file"
+            if key == "jvm":
+                place = "give it in the environment variable JAVA_TOOL_OPTIONS"
+            raise SpecError(f"{name}: a password is no option; {place}")
 
 
 def _with_place(options: dict[str, str], path: str, scheme: Scheme, name: str) -> dict[str, str]:
