@@ -260,6 +260,8 @@ if __name__ == "__main__":
     # Signals that end kvmark mustn't end this process before the servers are restored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    sys.stdout.write(f"{_READY}\n")
-    sys.stdout.flush()
+    with suppress(BrokenPipeError):
+        # A killed parent doesn't wait for it.
+        sys.stdout.write(f"{_READY}\n")
+        sys.stdout.flush()
     guard(Path(sys.argv[1]), sys.stdin)
