@@ -68,6 +68,7 @@ pub(crate) struct DynamoDbOperation {
     /// When it began, in microseconds since the Unix epoch.
     pub(crate) at_us: i64,
     task: Task,
+    is_update: bool,
     /// Whether the record of an update is missing.
     is_missed: bool,
     /// The last key of a scan so far.
@@ -111,7 +112,8 @@ impl DynamoDbOperation {
             return Err(Failure::new(Outcome::Refused, text));
         }
         self.node = request.number as usize % requests.len();
-        (self.at_us, self.is_missed) = (request.at_us, false);
+        self.at_us = request.at_us;
+        (self.is_update, self.is_missed) = (kind == Kind::Update, false);
         self.task = match kind {
             Kind::Read => {
                 let (expected, outcome) = (request.expected.copied(), Outcome::Ok);
@@ -147,7 +149,7 @@ impl DynamoDbOperation {
     ) -> Result<(), Failure> {
         let Dialect { records, capacity, .. } = dialect;
         single.clear();
-        if response.status == 400 && is_unmet(&response.body) {
+        if self.is_update && response.status == 400 && is_unmet(&response.body) {
             self.is_missed = true;
             return Ok(());
         }

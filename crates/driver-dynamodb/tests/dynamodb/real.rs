@@ -77,6 +77,9 @@ fn records_are_written_read_scanned_and_deleted() {
     let values = Values { bytes: b"new", places: &[(2, 0..3)] };
     let update = Request { values, ..request(Kind::Update, "user07") };
     assert_eq!(done(&update).0, Outcome::Ok);
+    let missing = Request { values, ..request(Kind::Update, "nobody") };
+    assert_eq!(done(&missing).0, Outcome::Miss);
+    assert_eq!(done(&request(Kind::Read, "nobody")).0, Outcome::Miss);
     let mut read = done(&request(Kind::Read, "user07"));
     read.2.sort();
     let first = format!("0.0={}", str::from_utf8(&bytes[..9]).unwrap());

@@ -73,7 +73,8 @@ fn each_kind_of_operation_has_the_request_of_ycsb() {
             format!(
                 r##"UpdateItem {{T,"ReturnConsumedCapacity":"TOTAL","Key":{key}}},
                 "UpdateExpression":"SET #0=:0,#2=:2",
-                "ExpressionAttributeNames":{{"#0":"field0","#2":"field2"}},
+                "ConditionExpression":"attribute_exists(#k)",
+                "ExpressionAttributeNames":{{"#k":"_key","#0":"field0","#2":"field2"}},
                 "ExpressionAttributeValues":{{":0":{{"S":"a\""}},":2":{{"S":"bc"}}}}}}"##
             ),
         ),
