@@ -131,7 +131,7 @@ def lead_sentences(run: RunAnswer) -> tuple[str, ...]:
     for effect in run.summary.faults:
         if effect.without_service_ns:
             outage = units.with_unit(effect.without_service_ns)
-            leads.append(f"No service for {outage} after '{effect.text}'.")
+            leads.append(f"No service for at least {outage} after '{effect.text}'.")
     return tuple(leads)
 
 
@@ -219,9 +219,9 @@ def _phase_facts(phase: PhaseSummary) -> Iterator[Fact]:
 
 
 def _fault(effect: FaultEffect) -> str:
-    """The fault, the time without service, the time to recover, and the errors."""
-    outage = units.with_unit(effect.without_service_ns)
-    texts = [f"no service for {outage}" if effect.without_service_ns else "always some service"]
+    """The fault, the least time without service, the time to recover, and the errors."""
+    outage = f"no service for at least {units.with_unit(effect.without_service_ns)}"
+    texts = [outage if effect.without_service_ns else "some service in every interval"]
     if effect.recovery_ns:
         texts.append(f"80 % of the rate before again after {units.with_unit(effect.recovery_ns)}")
     elif effect.recovery_ns is not None:
