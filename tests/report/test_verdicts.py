@@ -31,7 +31,25 @@ def reason(code: str, sentence: str = "") -> Reason:
 
 def test_a_screen_shows_the_only_reason_of_a_verdict() -> None:
     found = caveats([("run", Verdict.of([reason("too_few_samples", "Few.")]), {})], "runs")
-    assert reason_lines(found, 80, "more")[0].plain == "SUSPECT too_few_samples: Few."
+    assert [one.plain for one in reason_lines(found, 80, "more")] == [
+        "SUSPECT too_few_samples: Few."
+    ]
+
+
+@pytest.mark.parametrize(("width", "lines"), [
+    (82, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the time (more than 2 %)."]),
+    (70, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the time."]),
+    (64, ["SUSPECT busy (2 of 3 cases): Threads waited for 5 % of the time."]),
+    (63, ["SUSPECT busy (2 of 3 cases): Threads waited for 5 % of the tim…",
+          "reasons in full: more"]),
+])  # fmt: skip
+def test_a_reason_that_does_not_fit_has_the_number_of_its_cases(
+    width: int, lines: list[str]
+) -> None:
+    verdict = Verdict.of([reason("busy", "Threads waited for 5 % of the time (more than 2 %).")])
+    named = [("case 0", verdict, {}), ("case 1", Verdict.of(()), {}), ("case 2", verdict, {})]
+    found = reason_lines(caveats(named, "cases"), width, "more")
+    assert [one.plain for one in found] == lines
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ class Caveat:
     places: tuple[Place, ...]
     #: The places in words; empty on a page of one case or run.
     scope: str
+    #: The number of places: `12 of 35 cases`.
+    portion: str = ""
 
     @property
     def where(self) -> str:

@@ -92,9 +92,12 @@ def reason_lines(caveats: Sequence[Caveat], width: int, more: str) -> list[Text]
     """The most serious reasons, a line each, and how many others the command `more` prints."""
     shown = [one for one in caveats if not _is_usual(one)][:_MOST_REASONS]
     lines = [_reason_line(one, width) for one in shown]
-    if others := len(caveats) - len(shown):
-        lead = "and " if lines else ""
-        lines.append(Text(f"{lead}{others} {'note' if others == 1 else 'notes'}: {more}", "dim"))
+    others, lead = len(caveats) - len(shown), "and " if lines else ""
+    parts = [f"{lead}{others} {'note' if others == 1 else 'notes'}"] if others else []
+    if lines and (others or any(line.plain.endswith("…") for line in lines)):
+        parts.append("reasons in full")
+    if parts:
+        lines.append(Text(f"{'; '.join(parts)}: {more}", "dim"))
     return lines
 
 
@@ -104,10 +107,12 @@ def _is_usual(caveat: Caveat) -> bool:
 
 def _reason_line(caveat: Caveat, width: int) -> Text:
     reason, level = caveat.reason, caveat.reason.level
-    where = f" ({caveat.scope})" if caveat.scope else ""
-    text = printable(f"{level.value} {reason.code}{where}: {reason.sentence}")
-    if cell_len(text) > width:
-        text = _THRESHOLD.sub(".", text)
+    texts = []
+    for scope in (caveat.scope, caveat.portion):
+        where = f" ({scope})" if scope else ""
+        text = printable(f"{level.value} {reason.code}{where}: {reason.sentence}")
+        texts += [text, _THRESHOLD.sub(".", text)]
+    text = next((text for text in texts if cell_len(text) <= width), texts[-1])
     line = Text(text, "dim" if level is Level.NOTE else "")
     line.stylize("bold", 0, len(level.value))
     line.truncate(width, overflow="ellipsis")

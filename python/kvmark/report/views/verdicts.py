@@ -76,9 +76,11 @@ def caveats(verdicts: Sequence[Named], subjects: Literal["cases", "runs"]) -> tu
         if len(levels) == 1:
             merged.append(Caveat(first, (), ""))
         else:
-            scope = scope_text(list(dict.fromkeys(name for name, _ in group)), levels, subjects)
+            names = list(dict.fromkeys(name for name, _ in group))
+            scope = scope_text(names, levels, subjects)
+            portion = f"{units.whole(len(names))} of {units.whole(len(levels))} {subjects}"
             sentences = (Place(name, reason.sentence) for name, reason in group)
-            merged.append(Caveat(first, tuple(sentences), scope))
+            merged.append(Caveat(first, tuple(sentences), scope, portion))
     return tuple(sorted(merged, key=lambda caveat: _SEVERITY.index(caveat.reason.level)))
 
 
