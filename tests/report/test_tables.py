@@ -148,6 +148,7 @@ def test_a_number_has_three_significant_digits(value: float | None, text: str) -
 @pytest.mark.parametrize(("value", "error", "text"), [
     (17_953.32, 312.4, "17,950 ± 310"), (12.3456, 0.0312, "12.346 ± 0.031"),
     (504_000.0, 10_080.0, "504,000 ± 10,000"), (12.0, None, "12.0"), (12.0, 0.0, "12.0"),
+    (200.000001, 0.00003, "200"), (200.0001, 0.003, "200.0001 ± 0.0030"),
 ])  # fmt: skip
 def test_an_estimate_ends_where_its_error_begins(
     value: float, error: float | None, text: str

@@ -16,7 +16,7 @@ from kvmark.records.store import Judgement
 from kvmark.report.model.page import verdict_summary
 from kvmark.report.views.screen import reason_lines
 from kvmark.report.views.study import case_titles
-from kvmark.report.views.verdicts import caveats, scope_text
+from kvmark.report.views.verdicts import caveats, counts_sentence, scope_text
 
 CASES = [
     {"scenario": scenario, "operation": operation, "clients": clients}
@@ -57,6 +57,7 @@ def test_a_reason_that_does_not_fit_has_the_number_of_its_cases(
     [
         (range(12), "all 12 cases"),
         (range(6, 12), "all 6 with scenario 2"),
+        ((0, 3), "both with scenario 1, clients 10"),
         ((7, 8, 10, 11), "all 4 with scenario 2, clients 100 and 800"),
         ((*range(1, 6), *range(7, 12)), "all but the 2 with operation read, clients 10"),
         ((0, 1, 4, 5, 6, 10, 11), "case 0; case 1; case 4; case 5; case 6 and 2 more"),
@@ -81,11 +82,14 @@ def test_verdicts_are_summed_up_with_their_reasons() -> None:
         "2 of 3 cases are SUSPECT: too_short (2), busy (1); 1 is VALID"
     )
     assert verdict_summary((), {Judgement.VALID: 4}, "cases") == "all 4 cases are VALID"
+    assert verdict_summary((), {Judgement.VALID: 2}, "runs") == "both runs are VALID"
+    assert counts_sentence({Judgement.VALID: 2}, "run") == "Both runs are VALID."
+    assert counts_sentence({Judgement.VALID: 1}, "case") == "The one case is VALID."
     assert verdict_summary((), {}, "cases") == ""
 
 
 @pytest.mark.parametrize(("sentences", "scope"), [
-    ("aa", "all 2 cases"), ("ab", "all 2 cases (figures of the first)"),
+    ("aaa", "all 3 cases"), ("aa", "both cases"), ("ab", "both cases (figures of the first)"),
 ])  # fmt: skip
 def test_a_reason_of_several_cases_has_the_figures_of_the_first(sentences: str, scope: str) -> None:
     named = [(str(at), Verdict.of([reason("busy", one)]), {}) for at, one in enumerate(sentences)]

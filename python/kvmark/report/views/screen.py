@@ -220,8 +220,8 @@ def _verdict_lines(answer: SequenceAnswer) -> Iterator[Text]:
         line, total = Text(printable(f"{store}: ")), counts.total()
         if len(counts) == 1:
             (only,) = counts
-            cases = f"all {total} cases are" if total > 1 else "the case is"
-            line.append(f"{cases} ").append(only.value, "bold")
+            verb = "is" if total == 1 else "are"
+            line.append(f"{units.every(total, 'cases')} {verb} ").append(only.value, "bold")
         else:
             texts = [f"{counts[each]} {each.value}" for each in TONES if counts[each]]
             line.append(f"of {total} cases {listed(texts)}")
