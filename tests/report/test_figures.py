@@ -85,9 +85,9 @@ def test_the_rate_of_a_load_or_of_a_read_back_flattens_no_measured_rate() -> Non
     (section,) = [part for part in run_page(loaded).parts if part.figures]
     figure = section.figures[0]
     assert figure.data["end_ns"].max() == 59 * S
-    assert figure.caption.endswith("Without load and verify.")
+    assert figure.caption.endswith("Phases left out: load and verify.")
     assert '"verify"' not in json.dumps(figure.spec)
-    assert "Without" not in figures.rate_figure(run.intervals, run.phases).caption
+    assert "left out" not in figures.rate_figure(run.intervals, run.phases).caption
 
 
 def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:

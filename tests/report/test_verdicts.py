@@ -40,7 +40,7 @@ def test_a_screen_shows_the_only_reason_of_a_verdict() -> None:
     (82, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the time (more than 2 %)."]),
     (70, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the time."]),
     (64, ["SUSPECT busy (2 of 3 cases): Threads waited for 5 % of the time."]),
-    (63, ["SUSPECT busy (2 of 3 cases): Threads waited for 5 % of the tim…",
+    (63, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the t…",
           "reasons in full: more"]),
 ])  # fmt: skip
 def test_a_reason_that_does_not_fit_has_the_number_of_its_cases(
@@ -50,6 +50,9 @@ def test_a_reason_that_does_not_fit_has_the_number_of_its_cases(
     named = [("case 0", verdict, {}), ("case 1", Verdict.of(()), {}), ("case 2", verdict, {})]
     found = reason_lines(caveats(named, "cases"), width, "more")
     assert [one.plain for one in found] == lines
+    of_long_names = [(f"{name} on a store", *others) for name, *others in named]
+    (line, *_) = reason_lines(caveats(of_long_names, "cases"), 63, "more")
+    assert line.plain.startswith("SUSPECT busy (2 of 3 cases): Threads")
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def rate_figure(
     caption += _FAULTS_CAPTION if faults else ""
     if left_out := [phase.name for phase in phases if shown and phase.name not in shown]:
         # A load or a read-back as fast as possible would flatten the measured rate.
-        caption += f" Without {listed(dict.fromkeys(left_out))}."
+        caption += f" Phases left out: {listed(dict.fromkeys(left_out))}."
         phases = [phase for phase in phases if phase.name in shown]
         intervals = intervals.filter(pl.col("phase_name").is_in(list(shown)))
     data = _interval_frame(intervals, {"completed": "count"})

@@ -49,6 +49,8 @@ _LATER: Final = 1.1
 """A response time that is this much longer than the service time is shown beside it."""
 _MOST_BESIDE: Final = 3
 """Stores whose columns fit side by side."""
+_LONG_SCOPE: Final = 30
+"""Characters of a scope beyond which the number of cases replaces it in a line that is cut."""
 
 _Item = tuple[Case, Mapping[str, SequenceRow]]
 """A case without its store, and its row of each store."""
@@ -112,7 +114,9 @@ def _reason_line(caveat: Caveat, width: int) -> Text:
         where = f" ({scope})" if scope else ""
         text = printable(f"{level.value} {reason.code}{where}: {reason.sentence}")
         texts += [text, _THRESHOLD.sub(".", text)]
-    text = next((text for text in texts if cell_len(text) <= width), texts[-1])
+    # Where no line fits, a short scope is worth more than a few words of the sentence.
+    shortest = texts[-1] if cell_len(caveat.scope) > _LONG_SCOPE else texts[1]
+    text = next((text for text in texts if cell_len(text) <= width), shortest)
     line = Text(text, "dim" if level is Level.NOTE else "")
     line.stylize("bold", 0, len(level.value))
     line.truncate(width, overflow="ellipsis")
