@@ -101,7 +101,7 @@ def test_a_case_s_application_table_is_over_all_its_runs(made: Make) -> None:
     assert reads.response.count == 2 * alone.times[0].response.count
     assert (alone.runs, both.runs) == (1, 2)
     assert app_grid(both).title.endswith(" · 2 runs")
-    assert app_grid(both).notes[0] == "Over the intervals of all 2 runs of the case."
+    assert app_grid(both).notes[0] == "Over the intervals of both runs of the case."
 
 
 WINDOW_S = 20

@@ -183,6 +183,23 @@ def test_unequal_durability_is_named_first_also_of_unlike_stores(made: Make) -> 
     assert expected in str(refused.value)
 
 
+def test_both_sides_are_named_by_their_difference_and_reports_by_durability(made: Make) -> None:
+    def on(durability: str, **settings: str) -> Run:
+        changed = {"configuration": {"durability": durability, **settings}}
+        return made(lambda draft: draft.engine["system"].update(changed))
+
+    before = [on("none", memory="1"), on("none", memory="2")]
+    (case,) = compare(before, [on("process", memory="1")], allow=("system",)).cases
+    texts = [origin_facts(side) for side in (before, [on("process")])]
+    systems = [fact.text for facts in texts for fact in facts if fact.label == "System"]
+    assert [text.partition(", ")[2] for text in systems] == [
+        "durability none", "durability process",
+    ]  # fmt: skip
+    # The memory differs within a side.
+    assert case.baseline == f"{systems[0]}, 2 runs"
+    assert case.candidate.startswith(f"{systems[1]}, run ")
+
+
 def test_seeds_and_places_are_no_differences(made: Make) -> None:
     def elsewhere(draft: Any) -> None:
         draft.plan["seeds"] = {"keys": 5}

@@ -73,7 +73,7 @@ def test_an_overloaded_system_makes_a_run_invalid_and_errors_a_case(kvmark: Kvma
     assert "\nINVALID offered_rate_not_reached: " in out
     words = "ycsb --system sim:?error_share=0.5&mean_us=1 --workloads c --records 100"
     result = kvmark(words, "--repetitions", "2", "--report", "none", "-q", exits=1)
-    assert "1 of 1 cases are INVALID" in result.err
+    assert "1 of 1 cases is INVALID" in result.err
 
 
 def test_two_runs_do_not_share_a_database(kvmark: Kvmark) -> None:

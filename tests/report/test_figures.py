@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import vl_convert
 from synthetic import run_answer, sequence_answer
 
-from kvmark.analysis.summary.faults import FaultSpan
+from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.report.model.page import Figure
 from kvmark.report.views import charts, figures
 from kvmark.report.views.charts import log_ticks
+from kvmark.report.views.pages import run_page
 
 S = 1_000_000_000
 
@@ -67,8 +69,25 @@ def test_the_course_of_a_run_has_figures_of_its_recorded_values() -> None:
     assert drawn["spread"].data.equals(run.spread)
     assert drawn["cores"].data["value"].to_list() == run.resources["cores"].to_list()
     assert drawn["failures"].data["series"].unique().to_list() == ["timeout"]
+    assert drawn["failures"].caption.endswith("by error class: timeout.")
     assert all(figure.svg().startswith("<svg") for figure in drawn.values())
     assert "#0072b2" in drawn["cores"].svg()
+
+
+def test_the_rate_of_a_load_or_of_a_read_back_flattens_no_measured_rate() -> None:
+    run = run_answer()
+    ends = (Segment("load", 0, 5 * S), Segment("verify", 60 * S, 61 * S))
+    read_back = run.intervals.tail(1).with_columns(phase_name=pl.lit("verify"))
+    loaded = replace(
+        run, phases=(ends[0], *run.phases, ends[1]),
+        intervals=pl.concat([run.intervals.head(59), read_back]),
+    )  # fmt: skip
+    (section,) = [part for part in run_page(loaded).parts if part.figures]
+    figure = section.figures[0]
+    assert figure.data["end_ns"].max() == 59 * S
+    assert figure.caption.endswith("Phases left out: load and verify.")
+    assert '"verify"' not in json.dumps(figure.spec)
+    assert "left out" not in figures.rate_figure(run.intervals, run.phases).caption
 
 
 def test_an_interval_in_which_nothing_completed_is_a_gap() -> None:

@@ -8,20 +8,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import assert_golden, run_answer, run_lines, sequence_answer, sequence_row
+from synthetic import DRIFT, assert_golden, run_answer, run_lines, sequence_answer, sequence_row
 
+from kvmark.analysis.compare.bounds import ObjectiveFigure
 from kvmark.analysis.summary.chart_data import Stretch
 from kvmark.analysis.summary.faults import FaultEffect
 from kvmark.analysis.summary.run import SweepSummary, Times
 from kvmark.analysis.verdict.cases import SequenceRow
+from kvmark.analysis.verdict.judge import Verdict
+from kvmark.analysis.verdict.rules import Level
 from kvmark.records import Case
 from kvmark.records.model import LostWrite, LostWritesRecord
 from kvmark.report.model import units
 from kvmark.report.model.tables import Cell, Column, Grid, to_markdown, to_text
-from kvmark.report.views.run import around_faults_grid, run_facts, run_text
+from kvmark.report.views.run import around_faults_grid, run_facts, run_sentence, run_text
 from kvmark.report.views.runs_list import runs_text
 from kvmark.report.views.screen import run_screen, sequence_screen
 from kvmark.report.views.sequence import sequence_grid
+from kvmark.spec.metric import parse_objective
 from kvmark.stats import Counts, Estimate
 
 # Three cases: two sizes of one workload, and one whose verdict is SUSPECT.
@@ -48,6 +52,27 @@ TEXTS = {
 def test_a_text_equals_its_golden_file(name: str) -> None:
     """Errors with their n, published figures, verdicts, and dashes for too few operations."""
     assert_golden(name, TEXTS[name])
+
+
+@pytest.mark.parametrize(("judgement", "suffix"), [
+    (Level.INVALID, ", but the run is INVALID: too many errors."), (Level.SUSPECT, "."),
+])  # fmt: skip
+def test_a_headline_says_that_a_run_is_invalid_and_counts_its_reasons(
+    judgement: Level, suffix: str
+) -> None:
+    held = ObjectiveFigure(parse_objective("p99<10ms"), 8_978_000.0)
+    sweep = SweepSummary(100, 100, 100, *[0] * 7, None)
+    reasons = [DRIFT, replace(DRIFT, code="too_many_errors", level=judgement)]
+    run = run_answer()
+    run = replace(
+        run, objectives=(held,), verdict=Verdict.of(reasons[::-1]),
+        summary=replace(run.summary, sweep=sweep),
+    )  # fmt: skip
+    sentence = run_sentence(run)
+    assert f"p99<10ms held with 8.978 ms{suffix}" in sentence
+    assert f"had lost an acknowledged write{suffix}" in sentence
+    number = {Level.INVALID: "one reason", Level.SUSPECT: "2 reasons"}[judgement]
+    assert sentence.endswith(f"The run is {judgement.value}, for {number}.")
 
 
 def column(grid: Grid, heading: str) -> list[str]:
@@ -123,6 +148,7 @@ def test_a_number_has_three_significant_digits(value: float | None, text: str) -
 @pytest.mark.parametrize(("value", "error", "text"), [
     (17_953.32, 312.4, "17,950 ± 310"), (12.3456, 0.0312, "12.346 ± 0.031"),
     (504_000.0, 10_080.0, "504,000 ± 10,000"), (12.0, None, "12.0"), (12.0, 0.0, "12.0"),
+    (200.000001, 0.00003, "200"), (200.0001, 0.003, "200.0001 ± 0.0030"),
 ])  # fmt: skip
 def test_an_estimate_ends_where_its_error_begins(
     value: float, error: float | None, text: str

@@ -16,7 +16,7 @@ from kvmark.records.store import Judgement
 from kvmark.report.model.page import verdict_summary
 from kvmark.report.views.screen import reason_lines
 from kvmark.report.views.study import case_titles
-from kvmark.report.views.verdicts import caveats, scope_text
+from kvmark.report.views.verdicts import caveats, counts_sentence, scope_text
 
 CASES = [
     {"scenario": scenario, "operation": operation, "clients": clients}
@@ -31,7 +31,28 @@ def reason(code: str, sentence: str = "") -> Reason:
 
 def test_a_screen_shows_the_only_reason_of_a_verdict() -> None:
     found = caveats([("run", Verdict.of([reason("too_few_samples", "Few.")]), {})], "runs")
-    assert reason_lines(found, 80, "more")[0].plain == "SUSPECT too_few_samples: Few."
+    assert [one.plain for one in reason_lines(found, 80, "more")] == [
+        "SUSPECT too_few_samples: Few."
+    ]
+
+
+@pytest.mark.parametrize(("width", "lines"), [
+    (82, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the time (more than 2 %)."]),
+    (70, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the time."]),
+    (64, ["SUSPECT busy (2 of 3 cases): Threads waited for 5 % of the time."]),
+    (63, ["SUSPECT busy (case 0; case 2): Threads waited for 5 % of the t…",
+          "reasons in full: more"]),
+])  # fmt: skip
+def test_a_reason_that_does_not_fit_has_the_number_of_its_cases(
+    width: int, lines: list[str]
+) -> None:
+    verdict = Verdict.of([reason("busy", "Threads waited for 5 % of the time (more than 2 %).")])
+    named = [("case 0", verdict, {}), ("case 1", Verdict.of(()), {}), ("case 2", verdict, {})]
+    found = reason_lines(caveats(named, "cases"), width, "more")
+    assert [one.plain for one in found] == lines
+    of_long_names = [(f"{name} on a store", *others) for name, *others in named]
+    (line, *_) = reason_lines(caveats(of_long_names, "cases"), 63, "more")
+    assert line.plain.startswith("SUSPECT busy (2 of 3 cases): Threads")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +60,7 @@ def test_a_screen_shows_the_only_reason_of_a_verdict() -> None:
     [
         (range(12), "all 12 cases"),
         (range(6, 12), "all 6 with scenario 2"),
+        ((0, 3), "both with scenario 1, clients 10"),
         ((7, 8, 10, 11), "all 4 with scenario 2, clients 100 and 800"),
         ((*range(1, 6), *range(7, 12)), "all but the 2 with operation read, clients 10"),
         ((0, 1, 4, 5, 6, 10, 11), "case 0; case 1; case 4; case 5; case 6 and 2 more"),
@@ -63,11 +85,14 @@ def test_verdicts_are_summed_up_with_their_reasons() -> None:
         "2 of 3 cases are SUSPECT: too_short (2), busy (1); 1 is VALID"
     )
     assert verdict_summary((), {Judgement.VALID: 4}, "cases") == "all 4 cases are VALID"
+    assert verdict_summary((), {Judgement.VALID: 2}, "runs") == "both runs are VALID"
+    assert counts_sentence({Judgement.VALID: 2}, "run") == "Both runs are VALID."
+    assert counts_sentence({Judgement.VALID: 1}, "case") == "The one case is VALID."
     assert verdict_summary((), {}, "cases") == ""
 
 
 @pytest.mark.parametrize(("sentences", "scope"), [
-    ("aa", "all 2 cases"), ("ab", "all 2 cases (figures of the first)"),
+    ("aaa", "all 3 cases"), ("aa", "both cases"), ("ab", "both cases (figures of the first)"),
 ])  # fmt: skip
 def test_a_reason_of_several_cases_has_the_figures_of_the_first(sentences: str, scope: str) -> None:
     named = [(str(at), Verdict.of([reason("busy", one)]), {}) for at, one in enumerate(sentences)]

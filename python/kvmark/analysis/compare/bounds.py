@@ -49,9 +49,9 @@ class ObjectiveFigure:
 
     @property
     def headline(self) -> str:
-        """How it stands, for a reader of the whole run."""
+        """How it stands, for a reader of the whole run, without a full stop."""
         beside = f"; the generator was late, and the service time met it with {self.served}"
-        return f"{self.sentence}{beside if self.served else ''}."
+        return f"{self.sentence}{beside if self.served else ''}"
 
     @property
     def held(self) -> bool | None:

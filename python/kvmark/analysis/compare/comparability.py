@@ -27,6 +27,7 @@ _IMPORTED: Final = (
     " did the same work."
 )
 _MOST_LISTED: Final = 6
+_MOST_NAMED: Final = 2
 #: A generator this busy, and this much busier than on the other side, may be what is compared.
 _BUSY: Final = 0.5
 _BUSIER: Final = 0.1
@@ -88,6 +89,20 @@ def differences_text(found: Sequence[Difference]) -> str:
     texts = [f"{one.place} {one.baseline} against {one.candidate}" for one in found]
     more = len(texts) - _MOST_LISTED
     return "; ".join(texts[:_MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def difference_names(
+    baseline: Sequence[Run], candidate: Sequence[Run], unlike: Sequence[Difference]
+) -> tuple[str, str]:
+    """Each side by the first settings in which the sides, but not their own runs, differ."""
+    within = {one.place for side in (baseline, candidate) for one in differences(side, ())}
+    # The system and its version are named anyway.
+    within |= {"system.name", "system.version"}
+    named = [one for one in unlike if one.place not in within][:_MOST_NAMED]
+    names = [one.place.removeprefix("system.").replace("_", " ") for one in named]
+    before = (f"{name} {one.baseline}" for name, one in zip(names, named, strict=True))
+    after = (f"{name} {one.candidate}" for name, one in zip(names, named, strict=True))
+    return ", ".join(before), ", ".join(after)
 
 
 def environment_differences(before: Run, after: Run) -> tuple[Difference, ...]:

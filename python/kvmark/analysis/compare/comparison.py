@@ -295,10 +295,11 @@ def _compare_case(
         *_unrepeated(baseline, candidate),
         *([] if pairs is None else pairs.cautions()),
     )
+    names = comparability.difference_names(baseline, candidate, unlike)
     return CaseComparison(
         title=(case if case == other else replace(case, apart="")).title,
-        baseline_runs=tuple(run.id for run in baseline), baseline=_called(baseline),
-        candidate_runs=tuple(run.id for run in candidate), candidate=_called(candidate),
+        baseline_runs=tuple(run.id for run in baseline), baseline=_called(baseline, names[0]),
+        candidate_runs=tuple(run.id for run in candidate), candidate=_called(candidate, names[1]),
         rows=tuple(row for row in rows if row.baseline or row.candidate), cautions=cautions,
         differences=unlike, held=tuple(held), blocks=None if pairs is None else len(pairs.baseline),
     )  # fmt: skip
@@ -410,13 +411,13 @@ def _unrepeated(baseline: Sequence[Run], candidate: Sequence[Run]) -> list[Cauti
     return [Caution("one_run", sentence)]
 
 
-def _called(runs: Sequence[Run]) -> str:
-    """A side in a few words: what is measured, and its commit or tags."""
+def _called(runs: Sequence[Run], name: str) -> str:
+    """A side in a few words: what is measured, the name of its difference, and its commit."""
     systems = dict.fromkeys(map(system_text, runs))
     commits = dict.fromkeys(run.manifest.commit for run in runs if run.manifest.commit)
     named = f" at {', '.join(commits)}" if commits else ""
     count = f"{len(runs)} runs" if len(runs) > 1 else f"run {runs[0].id}"
-    return f"{', '.join(systems)}{named}, {count}"
+    return f"{', '.join([*systems, *filter(None, [name])])}{named}, {count}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -151,7 +151,7 @@ class FaultEffect:
     begun_ns: int
     #: None when the server wasn't brought back.
     ended_ns: int | None
-    #: The intervals together in which no operation succeeded.
+    #: The intervals together in which no operation succeeded: service was away at least so long.
     without_service_ns: int
     #: From the fault's begin until the rate stayed above 80 % of that before; 0 when it never fell
     #: below. None when it was still below at the end, or when too little was measured before.

@@ -254,6 +254,7 @@ def _answer(
     if all(row.figures is None for row in rows):
         raise SystemUnderTestError(f"no case measured anything: {rows[0].failures[0]}")
     if failed := sum(not row.is_usable for row in rows):
+        verb = "is" if failed == 1 else "are"
         raise AnswerIsNo(
-            f"{failed} of {len(rows)} cases failed or are INVALID, for the reasons above"
+            f"{failed} of {len(rows)} cases failed or {verb} INVALID, for the reasons above"
         )

@@ -350,9 +350,8 @@ def _print_table(
         print(_NEXT, file=sys.stderr)
     invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
     if invalid:
-        raise AnswerIsNo(
-            f"{invalid} of {len(answer.rows)} cases are INVALID, for the reasons above"
-        )
+        cases = f"{invalid} of {len(answer.rows)} cases {'is' if invalid == 1 else 'are'}"
+        raise AnswerIsNo(f"{cases} INVALID, for the reasons above")
 
 
 class ProgressMessages:

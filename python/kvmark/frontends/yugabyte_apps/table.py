@@ -441,7 +441,8 @@ def _operations_grid(rows: Sequence[tuple[OperationFigures, Mapping[str, float]]
 
 
 def _notes(table: AppTable) -> list[str]:
-    notes = [f"Over the intervals of all {table.runs} runs of the case."] if table.runs > 1 else []
+    every = units.every(table.runs, "runs")
+    notes = [f"Over the intervals of {every} of the case."] if table.runs > 1 else []
     counted = [f"{side.lower()} {n:,}" for side, n in table.commands.items() if n > 1]
     if counted:
         notes.append(

@@ -133,6 +133,8 @@ class Caveat:
     places: tuple[Place, ...]
     #: The places in words; empty on a page of one case or run.
     scope: str
+    #: The number of places: `12 of 35 cases`.
+    portion: str = ""
 
     @property
     def where(self) -> str:
@@ -204,8 +206,7 @@ def verdict_summary(
         if not count:
             continue
         of = "" if clauses else f" of {units.whole(total)} {subjects}"
-        number = f"all {units.whole(total)} {subjects}" if count == total else f"{count}{of}"
-        number = f"the one {subjects.removesuffix('s')}" if total == 1 else number
+        number = units.every(total, subjects) if count == total else f"{count}{of}"
         verb = "is" if count == 1 else "are"
         clauses.append(f"{number} {verb} {judgement.value}{_codes(caveats, judgement)}")
     return "; ".join(clauses)

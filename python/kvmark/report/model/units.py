@@ -44,6 +44,7 @@ class Bounded(Protocol):
         """Half the width; none when unknown."""
 
 
+_TINY: Final = 1e-5
 _TIME_UNITS: Final = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 """The units of time with their length in nanoseconds."""
 
@@ -91,12 +92,13 @@ def span(seconds: float) -> str:
 def estimate(value: Bounded | None) -> str:
     """Value ± half width, both rounded to the second digit of the half width.
 
-    17953.32 with an error of 312.4 becomes ``17,950 ± 310``.
+    17953.32 with an error of 312.4 becomes ``17,950 ± 310``; an error of at most 0.001 % of
+    the value is left out.
     """
     if value is None:
         return ABSENT
     error = value.error
-    if error is None or not math.isfinite(error) or error <= 0:
+    if error is None or not math.isfinite(error) or error <= abs(value.value) * _TINY:
         return significant(value.value)
     place = 1 - math.floor(math.log10(error))
     decimals = max(place, 0)
@@ -116,6 +118,13 @@ def listed(names: Iterable[str]) -> str:
     """Names with commas, the last after *and*."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
+
+
+def every(count: int, subjects: str) -> str:
+    """All of a number of subjects, a plural noun: `the one case`, `both cases`, `all 24 cases`."""
+    if count == 1:
+        return f"the one {subjects.removesuffix('s')}"
+    return f"both {subjects}" if count == 2 else f"all {whole(count)} {subjects}"
 
 
 def whole(count: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import polars as pl
@@ -131,12 +131,20 @@ def quantile_figure(curves: Sequence[Curve], subject: str) -> Figure:
 
 
 def rate_figure(
-    intervals: pl.DataFrame, phases: Sequence[Segment], faults: Sequence[FaultSpan] = ()
+    intervals: pl.DataFrame,
+    phases: Sequence[Segment],
+    faults: Sequence[FaultSpan] = (),
+    shown: Collection[str] = (),
 ) -> Figure:
-    """Completed rate of each interval over the run's time."""
-    data = _interval_frame(intervals, {"completed": "count"})
+    """Completed rate of each interval over the run's time, in the ``shown`` phases if any."""
     caption = "Operations completed per second in each interval, whatever their outcome."
     caption += _FAULTS_CAPTION if faults else ""
+    if left_out := [phase.name for phase in phases if shown and phase.name not in shown]:
+        # A load or a read-back as fast as possible would flatten the measured rate.
+        caption += f" Phases left out: {listed(dict.fromkeys(left_out))}."
+        phases = [phase for phase in phases if phase.name in shown]
+        intervals = intervals.filter(pl.col("phase_name").is_in(list(shown)))
+    data = _interval_frame(intervals, {"completed": "count"})
     spec = charts.rate_chart(data, charts.background(phases, faults))
     return Figure("rate", "Completed rate over time", caption, data, spec)
 
@@ -188,9 +196,12 @@ def course_figures(run: RunAnswer) -> Iterator[Figure]:
     # A line needs two points.
     resources = run.resources if run.resources.height > 1 else pl.DataFrame()
     nodes = _nodes_text(resources)
+    classes: list[str] = []
+    if not run.failures.is_empty():
+        classes = run.failures["outcome"].unique().sort().to_list()
     for recorded, name, title, caption, (series, value, unit) in (
         (run.failures, "failures", "Errors by class",
-         "Operations that failed in each interval, by error class.",
+         f"Operations that failed in each interval, by error class: {', '.join(classes)}.",
          ("outcome", "count", "operations")),
         (resources, "cores", "Processor", f"Cores kept busy by {nodes}, over each second.",
          ("node", "cores", "cores")),

@@ -308,7 +308,7 @@ def study_provenance(
         return Provenance(tuple(facts), (), documents)
     first = runs[0].manifest
     facts += [
-        Fact("System", ", ".join(dict.fromkeys(map(system_text, runs)))),
+        Fact("System", "; ".join(dict.fromkeys(map(_durable_system, runs)))),
         Fact("Begun", min(run.manifest.created for run in runs)),
         *(Fact(name, version) for name, version in first.versions.items()),
         Fact("Host", _compact(first.host)),
@@ -332,7 +332,7 @@ def origin_facts(runs: Sequence[Run]) -> tuple[Fact, ...]:
         Fact("Measured", days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"),
         Fact("Commit", ", ".join(_commits(runs)) or NO_COMMIT),
         Fact("Machine", "; ".join(dict.fromkeys(machine_text(run.manifest.host) for run in runs))),
-        Fact("System", ", ".join(dict.fromkeys(map(system_text, runs)))),
+        Fact("System", "; ".join(dict.fromkeys(map(_durable_system, runs)))),
         *_server_settings(runs),
     )
 
@@ -367,6 +367,12 @@ def _server_settings(runs: Sequence[Run]) -> Iterator[Fact]:
         yield Fact("Servers", f"not the same for all runs: {'; '.join(different)}")
 
 
+def _durable_system(run: Run) -> str:
+    """The system, its version and the durability of its writes, as far as it is known."""
+    durability = run.manifest.engine.system.configuration.get("durability")
+    return f"{system_text(run)}, durability {durability}" if durability else system_text(run)
+
+
 def _commits(runs: Sequence[Run]) -> list[str]:
     commits = dict.fromkeys(run.manifest.commit for run in runs)
     return [commit[:_SHORT_COMMIT] for commit in commits if commit]
@@ -384,7 +390,7 @@ def machine_text(host: Mapping[str, Any]) -> str:
 
 def _facts(run: Run) -> Iterator[Fact]:
     manifest, engine = run.manifest, run.manifest.engine
-    yield Fact("System", f"{engine.system.system} {engine.system.version}")
+    yield Fact("System", _durable_system(run))
     yield Fact("Begun", manifest.created)
     yield from (Fact(name, version) for name, version in manifest.versions.items())
     yield Fact("Host", _compact(manifest.host))

@@ -137,7 +137,9 @@ def _run_figures(run: RunAnswer, prefix: str) -> tuple[Figure, ...]:
     drawn, intervals = [], run.intervals
     if not intervals.is_empty():
         if intervals["count"].is_not_null().any():
-            drawn.append(figures.rate_figure(intervals, run.phases, run.faults))
+            counted = [phase.name for phase in run.summary.phases]
+            shown = ["warm_up", *counted] if counted else []
+            drawn.append(figures.rate_figure(intervals, run.phases, run.faults, shown))
         for time in TIMES:
             columns = intervals.select(interval_quantiles(time).values())
             if any(column.is_not_null().any() for column in columns):

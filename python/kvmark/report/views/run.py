@@ -11,9 +11,8 @@ from rich.text import Text
 from kvmark.analysis.summary.chart_data import Stretch
 from kvmark.analysis.summary.faults import FaultEffect
 from kvmark.analysis.summary.run import PhaseSummary, SweepSummary
-from kvmark.analysis.verdict.rules import Level
 from kvmark.foreign_text import printable
-from kvmark.records import FigureRecord, ImportedRecord
+from kvmark.records import FigureRecord, ImportedRecord, Judgement
 from kvmark.records.files import LOST_WRITES
 from kvmark.records.model import TIMES, VALUE, LostWritesRecord
 from kvmark.report.model import units
@@ -113,25 +112,30 @@ def run_sentence(run: RunAnswer) -> str:
     """Throughput, the response time of the most frequent operation, and the verdict."""
     if run.imported is not None:
         return _imported_sentence(run.imported)
-    count = sum(reason.level is not Level.NOTE for reason in run.verdict.reasons)
+    level = run.verdict.judgement.value
+    count = sum(reason.level.value == level for reason in run.verdict.reasons)
     why = {0: "", 1: ", for one reason"}.get(count, f", for {count} reasons")
-    verdict = f"The run is {run.verdict.judgement.value}{why}."
+    verdict = f"The run is {level}{why}."
     phases = (_phase_sentence(phase) for phase in run.summary.phases)
     return " ".join([*lead_sentences(run), *phases, verdict])
 
 
 def lead_sentences(run: RunAnswer) -> tuple[str, ...]:
     """What was asked of the run: its objectives, the writes that it lost, and its faults."""
-    sweep, leads = run.summary.sweep, [one.headline for one in run.objectives]
+    invalid = ""
+    if run.verdict.judgement is Judgement.INVALID:
+        invalid = f", but the run is INVALID: {run.verdict.reasons[0].code.replace('_', ' ')}"
+    sweep, leads = run.summary.sweep, [f"{one.headline}{invalid}." for one in run.objectives]
     if sweep is not None and sweep.records:
         number = f"{units.whole(sweep.lost)} of" if sweep.lost else "None of"
         records = f"{units.whole(sweep.records)} records that were read back"
         when = _when_lost(sweep.lost_writes, run.summary.faults)
-        leads.append(f"{number} {records} had lost an acknowledged write{when}.")
+        but = "" if sweep.lost else invalid
+        leads.append(f"{number} {records} had lost an acknowledged write{when}{but}.")
     for effect in run.summary.faults:
         if effect.without_service_ns:
             outage = units.with_unit(effect.without_service_ns)
-            leads.append(f"No service for {outage} after '{effect.text}'.")
+            leads.append(f"No service for at least {outage} after '{effect.text}'.")
     return tuple(leads)
 
 
@@ -219,9 +223,9 @@ def _phase_facts(phase: PhaseSummary) -> Iterator[Fact]:
 
 
 def _fault(effect: FaultEffect) -> str:
-    """The fault, the time without service, the time to recover, and the errors."""
-    outage = units.with_unit(effect.without_service_ns)
-    texts = [f"no service for {outage}" if effect.without_service_ns else "always some service"]
+    """The fault, the least time without service, the time to recover, and the errors."""
+    outage = f"no service for at least {units.with_unit(effect.without_service_ns)}"
+    texts = [outage if effect.without_service_ns else "some service in every interval"]
     if effect.recovery_ns:
         texts.append(f"80 % of the rate before again after {units.with_unit(effect.recovery_ns)}")
     elif effect.recovery_ns is not None:

@@ -50,6 +50,8 @@ _LATER: Final = 1.1
 """A response time that is this much longer than the service time is shown beside it."""
 _MOST_BESIDE: Final = 3
 """Stores whose columns fit side by side."""
+_LONG_SCOPE: Final = 30
+"""Characters of a scope beyond which the number of cases replaces it in a line that is cut."""
 
 _Item = tuple[Case, Mapping[str, SequenceRow]]
 """A case without its store, and its row of each store."""
@@ -93,9 +95,12 @@ def reason_lines(caveats: Sequence[Caveat], width: int, more: str) -> list[Text]
     """The most serious reasons, a line each, and how many others the command `more` prints."""
     shown = [one for one in caveats if not _is_usual(one)][:_MOST_REASONS]
     lines = [_reason_line(one, width) for one in shown]
-    if others := len(caveats) - len(shown):
-        lead = "and " if lines else ""
-        lines.append(Text(f"{lead}{others} {'note' if others == 1 else 'notes'}: {more}", "dim"))
+    others, lead = len(caveats) - len(shown), "and " if lines else ""
+    parts = [f"{lead}{others} {'note' if others == 1 else 'notes'}"] if others else []
+    if lines and (others or any(line.plain.endswith("…") for line in lines)):
+        parts.append("reasons in full")
+    if parts:
+        lines.append(Text(f"{'; '.join(parts)}: {more}", "dim"))
     return lines
 
 
@@ -105,10 +110,14 @@ def _is_usual(caveat: Caveat) -> bool:
 
 def _reason_line(caveat: Caveat, width: int) -> Text:
     reason, level = caveat.reason, caveat.reason.level
-    where = f" ({caveat.scope})" if caveat.scope else ""
-    text = printable(f"{level.value} {reason.code}{where}: {reason.sentence}")
-    if cell_len(text) > width:
-        text = _THRESHOLD.sub(".", text)
+    texts = []
+    for scope in (caveat.scope, caveat.portion):
+        where = f" ({scope})" if scope else ""
+        text = printable(f"{level.value} {reason.code}{where}: {reason.sentence}")
+        texts += [text, _THRESHOLD.sub(".", text)]
+    # Where no line fits, a short scope is worth more than a few words of the sentence.
+    shortest = texts[-1] if cell_len(caveat.scope) > _LONG_SCOPE else texts[1]
+    text = next((text for text in texts if cell_len(text) <= width), shortest)
     line = Text(text, "dim" if level is Level.NOTE else "")
     line.stylize("bold", 0, len(level.value))
     line.truncate(width, overflow="ellipsis")
@@ -216,8 +225,8 @@ def _verdict_lines(answer: SequenceAnswer) -> Iterator[Text]:
         line, total = Text(printable(f"{store}: ")), counts.total()
         if len(counts) == 1:
             (only,) = counts
-            cases = f"all {total} cases are" if total > 1 else "the case is"
-            line.append(f"{cases} ").append(only.value, "bold")
+            verb = "is" if total == 1 else "are"
+            line.append(f"{units.every(total, 'cases')} {verb} ").append(only.value, "bold")
         else:
             texts = [f"{counts[each]} {each.value}" for each in TONES if counts[each]]
             line.append(f"of {total} cases {listed(texts)}")

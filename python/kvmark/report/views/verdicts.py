@@ -38,8 +38,8 @@ def counts_sentence(counts: Mapping[Judgement, int], subject: Literal["case", "r
     present = {judgement.value: count for judgement, count in counts.items() if count}
     if len(present) == 1:
         (only,) = present
-        every = f"The one {subject} is" if total == 1 else f"All {total} {subject}s are"
-        return f"{every} {only}."
+        every = units.every(total, f"{subject}s").capitalize()
+        return f"{every} {'is' if total == 1 else 'are'} {only}."
     numbers = (f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in present.items())
     return f"Of {total} {subject}s {listed(numbers)}."
 
@@ -76,9 +76,11 @@ def caveats(verdicts: Sequence[Named], subjects: Literal["cases", "runs"]) -> tu
         if len(levels) == 1:
             merged.append(Caveat(first, (), ""))
         else:
-            scope = scope_text(list(dict.fromkeys(name for name, _ in group)), levels, subjects)
+            names = list(dict.fromkeys(name for name, _ in group))
+            scope = scope_text(names, levels, subjects)
+            portion = f"{units.whole(len(names))} of {units.whole(len(levels))} {subjects}"
             sentences = (Place(name, reason.sentence) for name, reason in group)
-            merged.append(Caveat(first, tuple(sentences), scope))
+            merged.append(Caveat(first, tuple(sentences), scope, portion))
     return tuple(sorted(merged, key=lambda caveat: _SEVERITY.index(caveat.reason.level)))
 
 
@@ -101,11 +103,11 @@ def scope_text(names: Sequence[str], levels: Mapping[str, Levels], subjects: str
 
     ``levels`` are those of all cases; without any, cases are named. ``subjects`` is a plural noun.
     """
-    count, every = units.whole(len(names)), list(levels.values())
+    every = list(levels.values())
     if len(names) == len(every):
-        return f"all {count} {subjects}"
+        return units.every(len(names), subjects)
     if len(names) > 1 and (common := _common([levels[name] for name in names], every)):
-        return f"all {count} with {common}"
+        return f"{units.every(len(names), 'with')} {common}"
     others = [each for name, each in levels.items() if name not in names]
     if len(others) < len(names) and (common := _common(others, every)):
         return f"all but the {units.whole(len(others))} with {common}"
