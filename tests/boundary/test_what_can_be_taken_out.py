@@ -75,10 +75,12 @@ def test_without_a_driver_crates_resolve_and_up_offers_other_systems(
     shutil.rmtree(tmp_path / "crates" / driver)
     for name in MANIFESTS:
         remove_lines(tmp_path / name, rf"kvmark[-_]{driver.replace('-', '[-_]')}\b")
-    for own in (tmp_path / "python/kvmark/testbed").glob(f"{testbed}*"):
-        shutil.rmtree(own) if own.is_dir() else own.unlink()
     systems = tmp_path / "python/kvmark/testbed/system.py"
-    remove_lines(systems, rf'^    "{testbed}": ')
+    # Valkey is started as Redis is.
+    for system in (testbed, "valkey") if testbed == "redis" else (testbed,):
+        for own in (tmp_path / "python/kvmark/testbed").glob(f"{system}*"):
+            shutil.rmtree(own) if own.is_dir() else own.unlink()
+        remove_lines(systems, rf'^    "{system}": ')
 
     resolve = ["cargo", "metadata", "--quiet", "--offline", "--format-version=1"]
     subprocess.run(resolve, cwd=tmp_path, stdout=subprocess.DEVNULL, check=True)

@@ -180,7 +180,8 @@ def test_a_full_disk_under_a_database_stops_the_load_and_loses_nothing(
     words = f"run ycsb/c --system {engine}:{disk}/db -q"
     assert "load" in sentence_of(kvmark(words, "--records", "100000", exits=3).err)
     failed = kvmark.manifest()
-    assert "storage" in outcomes(failed)
+    # fjall's threads may fail first; it refuses every write then.
+    assert {"storage", "unavailable"} & outcomes(failed)
     # With space again, there are as many records as were acknowledged, or more.
     subprocess.run(["mount", "-o", "remount,size=400m", str(disk)], check=True)
     totals = failed["engine"]["totals"]
