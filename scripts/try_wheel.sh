@@ -6,7 +6,7 @@ cd "$(mktemp -d)"
 command -v cc >/dev/null && { echo "there is a compiler: this isn't the machine to try it on" >&2; exit 1; }
 kvmark --version
 kvmark doctor >doctor.txt || { cat doctor.txt; exit 1; }
-kvmark ycsb --records 1000 --workloads load,a,c --repetitions 1 --tag wheel --report report.html
+kvmark ycsb --system rocksdb: --records 1000 --workloads load,a,c --repetitions 1 --tag wheel --report report.html
 grep -q "<html" report.html
 kvmark runs
 # shellcheck disable=SC2046  # the names of runs hold no blanks
