@@ -109,6 +109,14 @@ def test_engines_of_unequal_durability_are_said_to_be_so_first(kvmark: Kvmark) -
     )
 
 
+def test_a_sequence_is_not_resumed_with_another_memory(kvmark: Kvmark) -> None:
+    words = "ycsb --system lmdb: --system redb: --records 50 --workloads load --repetitions 1"
+    kvmark(f"{words} --report none --memory 64MiB", exits=(0, 1))
+    again = f"{words} --report none --resume"
+    assert "no ycsb with these words was begun" in kvmark.refuses(f"{again} --memory 128MiB")
+    assert "Nothing was missing." in kvmark(f"{again} --memory 64MiB", exits=(0, 1)).err
+
+
 def test_two_systems_of_one_kind_are_two_columns(kvmark: Kvmark) -> None:
     words = "ycsb --system lmdb:one --system lmdb:two --records 50 --workloads load,c"
     rows = kvmark(f"{words} --duration 20ms --repetitions 1 --report none --json", exits=(0, 1))

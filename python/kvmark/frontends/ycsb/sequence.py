@@ -199,7 +199,12 @@ class YcsbSequence(Design):
         )  # fmt: skip
 
     def definition(self) -> Mapping[str, Any]:
-        return {"systems": self.names, **self.study.as_json()}
+        # A scratch database has another path each time; sizes of caches aren't in the names.
+        options = [
+            {name: text for name, text in url.options.items() if name != "path"}
+            for url in self.study.systems.values()
+        ]
+        return {"systems": self.names, "options": options, **self.study.as_json()}
 
     def typical_plan(self) -> Plan:
         """The plan of a step that isn't a load, if there is one."""
