@@ -24,11 +24,11 @@ impl Protocol for Settings {
     }
 
     fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+        self.limits.connect_timeout
     }
 
     fn reconnect_max(&self) -> Duration {
-        self.reconnect_max
+        self.limits.reconnect_max
     }
 
     fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, PASSWORD_ENV,
-    PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, Secret, TLS, Target, Tls, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
+    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, Secret, TLS, Target, Tls, USERNAME,
 };
 use serde_json::Value;
 
@@ -91,8 +90,7 @@ fn is_word(text: &str) -> bool {
 pub(crate) struct Settings {
     /// At least one.
     pub(crate) targets: Vec<Target>,
-    /// Connections of a session to each server; `None` means one per client.
-    pub(crate) connections: Option<usize>,
+    pub(crate) limits: Limits,
     /// The ID of the access key.
     pub(crate) access_key: String,
     pub(crate) secret: Secret,
@@ -104,8 +102,6 @@ pub(crate) struct Settings {
     pub(crate) is_consistent: bool,
     pub(crate) counts_capacity: bool,
     pub(crate) tls: Option<Tls>,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) reconnect_max: Duration,
 }
 
 impl Settings {
@@ -116,11 +112,9 @@ impl Settings {
         let (access_key, secret, token) = identity(own, |name| env::var(name).ok())?;
         let port = if given.switch(TLS.name) { TLS_PORT } else { PORT };
         let targets = Target::list(place, port)?;
-        let whole = |name| given.whole(name).expect("each of these has a default");
         let text = |name| given.text(name).map(str::to_owned);
-        let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
         Ok(Self {
-            connections: Some(connections).filter(|count| *count > 0),
+            limits: Limits::given(&given),
             access_key,
             secret,
             token,
@@ -131,8 +125,6 @@ impl Settings {
             counts_capacity: given.switch("capacity"),
             tls: Tls::given(&given, &targets)?,
             targets,
-            connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
-            reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
         })
     }
 

@@ -21,7 +21,7 @@ pub struct DynamoDbSession {
 impl DynamoDbSession {
     pub(crate) fn open(driver: &DynamoDb, clients: u32) -> Result<Self, OpenError> {
         let DynamoDb { settings, records, capacity, .. } = driver;
-        let width = settings.connections.unwrap_or(usize::MAX).min(clients as usize);
+        let width = settings.limits.width(clients);
         let mut connections = Connections::new(Arc::clone(settings), width)?;
         for target in &settings.targets {
             connections.open(target)?;

@@ -23,11 +23,11 @@ impl Protocol for Settings {
     }
 
     fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+        self.limits.connect_timeout
     }
 
     fn reconnect_max(&self) -> Duration {
-        self.reconnect_max
+        self.limits.reconnect_max
     }
 
     #[inline]

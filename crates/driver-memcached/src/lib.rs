@@ -118,7 +118,7 @@ impl Driver for Memcached {
             unique: Vec::new(),
         };
         let (protocol, targets) = (Arc::clone(settings), &settings.targets);
-        RequestReplySession::open(protocol, targets, settings.connections, dialect, clients)
+        RequestReplySession::open(protocol, targets, settings.limits, dialect, clients)
             .map(AnySession::Asynchronous)
     }
 

@@ -1,13 +1,12 @@
 //! The options of this driver, in one table for parsing and documentation.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use kvmark_driver::{OpenError, Speedup};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, PASSWORD_ENV,
-    PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
+    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
 };
 use kvmark_plan::Kind;
 use serde_json::Value;
@@ -73,14 +72,11 @@ static TABLE: [OptionDoc; 14] = [
 pub struct Settings {
     /// At least one.
     pub(crate) targets: Vec<Target>,
-    /// Connections of a session to each server; `None` means one per client.
-    pub(crate) connections: Option<usize>,
+    pub(crate) limits: Limits,
     pub(crate) replaces: bool,
     pub(crate) ttl_s: u64,
     pub(crate) credentials: Credentials,
     pub(crate) tls: Option<Tls>,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) reconnect_max: Duration,
 }
 
 impl Settings {
@@ -95,16 +91,13 @@ impl Settings {
             return Err(OpenError::Option(text));
         }
         let whole = |name| given.whole(name).expect("each of these has a default");
-        let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
         Ok(Self {
-            connections: Some(connections).filter(|count| *count > 0),
+            limits: Limits::given(&given),
             replaces: given.text("update") == Some("replace"),
             ttl_s: whole("ttl_s"),
             credentials,
             tls: Tls::given(&given, &targets)?,
             targets,
-            connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
-            reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
         })
     }
 

@@ -72,11 +72,11 @@ impl Protocol for Wire {
     }
 
     fn connect_timeout(&self) -> Duration {
-        self.settings.connect_timeout
+        self.settings.limits.connect_timeout
     }
 
     fn reconnect_max(&self) -> Duration {
-        self.settings.reconnect_max
+        self.settings.limits.reconnect_max
     }
 
     #[inline]

@@ -99,10 +99,10 @@ impl Driver for Postgres {
     }
 
     fn session(&self, clients: u32) -> Result<AnySession<Never, PostgresSession>, OpenError> {
-        let Settings { target, connections, .. } = &*self.wire.settings;
+        let Settings { target, limits, .. } = &*self.wire.settings;
         let (wire, targets) = (Arc::clone(&self.wire), std::slice::from_ref(target));
         let prepared = Arc::clone(&self.prepared);
-        RequestReplySession::open(wire, targets, *connections, prepared, clients)
+        RequestReplySession::open(wire, targets, *limits, prepared, clients)
             .map(AnySession::Asynchronous)
     }
 

@@ -1,13 +1,12 @@
 //! The options of this driver, in one table for parsing and documentation.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, PASSWORD_ENV,
-    PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, Secret, TLS, Target, Tls, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
+    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, Secret, TLS, Target, Tls, USERNAME,
 };
 use serde_json::Value;
 
@@ -54,11 +53,8 @@ pub(crate) struct Settings {
     pub(crate) password: Option<Secret>,
     /// Settings of the server's sessions, by name.
     pub(crate) parameters: Vec<(&'static str, String)>,
-    /// Connections of a session; `None` means one per client.
-    pub(crate) connections: Option<usize>,
+    pub(crate) limits: Limits,
     pub(crate) tls: Option<Tls>,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) reconnect_max: Duration,
 }
 
 impl Settings {
@@ -84,17 +80,6 @@ impl Settings {
         let own = given.text("synchronous_commit").map(|word| ("synchronous_commit", word));
         let parameters = fixed.into_iter().chain(own);
         let parameters = parameters.map(|(name, value)| (name, value.to_owned())).collect();
-        let whole = |name| given.whole(name).expect("each of these has a default");
-        let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
-        Ok(Self {
-            target,
-            password,
-            parameters,
-            connections: Some(connections).filter(|count| *count > 0),
-            tls,
-            connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
-            reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
-            username,
-        })
+        Ok(Self { target, password, parameters, limits: Limits::given(&given), tls, username })
     }
 }

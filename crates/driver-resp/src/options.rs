@@ -1,13 +1,12 @@
 //! The options of this driver, in one table for parsing and documentation.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 use kvmark_driver::{OpenError, Speedup};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, PASSWORD_ENV,
-    PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
+    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
 };
 use kvmark_plan::Kind;
 use serde_json::Value;
@@ -81,15 +80,12 @@ pub(crate) struct Settings {
     /// One server, or some servers of a cluster.
     pub(crate) targets: Vec<Target>,
     pub(crate) cluster: bool,
-    /// Connections of a session to each server; `None` means one per client.
-    pub(crate) connections: Option<usize>,
+    pub(crate) limits: Limits,
     pub(crate) pipeline_parts: bool,
     pub(crate) protocol: u64,
     pub(crate) credentials: Credentials,
     pub(crate) database: u64,
     pub(crate) tls: Option<Tls>,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) reconnect_max: Duration,
 }
 
 impl Settings {
@@ -100,21 +96,18 @@ impl Settings {
         given.take_from_address("database", database)?;
         let credentials = credentials.completed_by(&given)?;
         let whole = |name| given.whole(name).expect("each of these has a default");
-        let connections = usize::try_from(whole("connections")).unwrap_or(usize::MAX);
         let database = whole("database");
         let cluster = given.switch("cluster");
         check_cluster(cluster, &targets, database)?;
         Ok(Self {
             cluster,
-            connections: Some(connections).filter(|count| *count > 0),
+            limits: Limits::given(&given),
             pipeline_parts: given.switch("pipeline_parts"),
             protocol: whole("protocol"),
             credentials,
             database,
             tls: Tls::given(&given, &targets)?,
             targets,
-            connect_timeout: Duration::from_millis(whole(CONNECT_TIMEOUT_MS.name)),
-            reconnect_max: Duration::from_millis(whole(RECONNECT_MAX_MS.name)),
         })
     }
 

@@ -22,7 +22,7 @@ pub struct RespSession {
 impl RespSession {
     pub(crate) fn open(resp: &Resp, clients: u32) -> Result<Self, OpenError> {
         let Resp { settings, fields, statements, control } = resp;
-        let width = settings.connections.unwrap_or(usize::MAX).min(clients as usize);
+        let width = settings.limits.width(clients);
         let mut connections = Connections::new(Arc::clone(settings), width)?;
         let cluster = if settings.cluster {
             Some(Box::new(Cluster::open(control.shares()?, &mut connections)?))

@@ -1,6 +1,8 @@
 //! The options for connections and their time limits.
 
-use kvmark_driver::options::{Accepts, OptionDoc};
+use std::time::Duration;
+
+use kvmark_driver::options::{Accepts, Given, OptionDoc};
 
 /// An option without a default, which accepts a text.
 pub(crate) const fn optional(
@@ -38,3 +40,34 @@ pub const RECONNECT_MAX_MS: OptionDoc = OptionDoc {
     accepts: Accepts::Whole { min: 10, max: HOUR_MS },
     default: Some("1000"),
 };
+
+/// What [`CONNECTIONS`], [`CONNECT_TIMEOUT_MS`] and [`RECONNECT_MAX_MS`] say.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections of a session to each server; `None` means one per client.
+    connections: Option<usize>,
+    /// Limit on the time to connect and log in.
+    pub connect_timeout: Duration,
+    /// Longest pause between two attempts to open a connection.
+    pub reconnect_max: Duration,
+}
+
+impl Limits {
+    /// Those of the given options, among which are all three.
+    #[must_use]
+    pub fn given(given: &Given) -> Self {
+        let whole = |doc: &OptionDoc| given.whole(doc.name).expect("each of these has a default");
+        let connections = usize::try_from(whole(&CONNECTIONS)).unwrap_or(usize::MAX);
+        Self {
+            connections: Some(connections).filter(|count| *count > 0),
+            connect_timeout: Duration::from_millis(whole(&CONNECT_TIMEOUT_MS)),
+            reconnect_max: Duration::from_millis(whole(&RECONNECT_MAX_MS)),
+        }
+    }
+
+    /// The number of connections to each server for a session with this many clients.
+    #[must_use]
+    pub fn width(&self, clients: u32) -> usize {
+        self.connections.unwrap_or(usize::MAX).min(clients as usize)
+    }
+}

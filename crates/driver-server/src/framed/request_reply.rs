@@ -10,6 +10,7 @@ use super::ordered::Ordered;
 use super::poll::{Handler, poll};
 use super::protocol::{ABANDONED, Protocol};
 use crate::failure::Failure;
+use crate::limits::Limits;
 
 /// An operation with requests that are sent together, and others that follow one by one.
 pub trait RequestReply: InFlightOperation {
@@ -66,19 +67,18 @@ pub struct RequestReplySession<P: Protocol, O: InFlightOperation> {
 }
 
 impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O> {
-    /// Connects to the servers, with this number of connections to each, or one for each client.
+    /// Connects to the servers.
     ///
     /// # Errors
     /// [`OpenError::System`] if one of them can't be opened.
     pub fn open(
         protocol: Arc<P>,
         targets: &[P::Target],
-        connections: Option<usize>,
+        limits: Limits,
         context: O::Context,
         clients: u32,
     ) -> Result<Self, OpenError> {
-        let width = connections.unwrap_or(usize::MAX).min(clients as usize);
-        let mut framed = Framed::new(protocol, width)?;
+        let mut framed = Framed::new(protocol, limits.width(clients))?;
         for target in targets {
             framed.open(target)?;
         }
