@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use kvmark_driver_server::Target;
-use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream};
+use kvmark_driver_server::framed::{Ordered, Protocol, Stream};
 
 use crate::failure::Failure;
 use crate::http::Response;
 use crate::options::Settings;
-
-/// A session's connections.
-pub(crate) type Connections = Framed<Settings>;
 
 impl Protocol for Settings {
     type Target = Target;

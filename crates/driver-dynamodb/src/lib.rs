@@ -17,7 +17,6 @@ mod http;
 mod operation;
 mod options;
 mod records;
-mod session;
 mod signature;
 
 use std::collections::BTreeMap;
@@ -28,14 +27,16 @@ use kvmark_driver::{
     About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
     OpenError, Place, Scheme,
 };
-use kvmark_driver_server::framed::Lines;
+use kvmark_driver_server::framed::{Lines, RequestReplySession};
 
 use control::{Console, Control};
+use operation::Dialect;
 use options::Settings;
 use records::Records;
+use signature::Requests;
 
+pub use operation::DynamoDbOperation;
 pub use options::options;
-pub use session::DynamoDbSession;
 
 /// A connected server with the API of DynamoDB.
 pub struct DynamoDb {
@@ -85,7 +86,7 @@ impl DynamoDb {
 
 impl Driver for DynamoDb {
     type Blocking = Never;
-    type Session = DynamoDbSession;
+    type Session = RequestReplySession<Settings, DynamoDbOperation>;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { statements: false, ..Capabilities::all(Execution::Asynchronous, false) }
@@ -95,8 +96,19 @@ impl Driver for DynamoDb {
         self.control.describe()
     }
 
-    fn session(&self, clients: u32) -> Result<AnySession<Never, DynamoDbSession>, OpenError> {
-        DynamoDbSession::open(self, clients).map(AnySession::Asynchronous)
+    fn session(&self, clients: u32) -> Result<AnySession<Never, Self::Session>, OpenError> {
+        let Self { settings, records, capacity, .. } = self;
+        let requests = settings.targets.iter();
+        let requests = requests.map(|target| Requests::new(Arc::clone(settings), target));
+        let dialect = Dialect {
+            records: Arc::clone(records),
+            requests: requests.collect(),
+            body: Vec::new(),
+            capacity: Arc::clone(capacity),
+        };
+        let (protocol, limits) = (Arc::clone(settings), settings.limits);
+        RequestReplySession::open(protocol, &settings.targets, limits, dialect, clients)
+            .map(AnySession::Asynchronous)
     }
 
     fn statistics(&self) -> BTreeMap<String, f64> {

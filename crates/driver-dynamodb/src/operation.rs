@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kvmark_driver::{Columns, Expected, Reply, Request};
-use kvmark_driver_server::framed::{InFlightOperation, Progress};
+use kvmark_driver_server::framed::{InFlightOperation, Progress, RequestReply};
 use kvmark_plan::{Kind, Outcome};
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ use crate::signature::Requests;
 const REASON_MAX: usize = 200;
 
 /// The translation of operations into requests.
-pub(crate) struct Dialect {
+pub struct Dialect {
     pub(crate) records: Arc<Records>,
     /// By server.
     pub(crate) requests: Vec<Requests>,
@@ -61,14 +61,18 @@ struct Capacity {
 
 /// The operation of a client.
 #[derive(Debug, Default)]
-pub(crate) struct DynamoDbOperation {
+pub struct DynamoDbOperation {
     pub(crate) progress: Progress,
     /// Index of the server.
     pub(crate) node: usize,
     /// When it began, in microseconds since the Unix epoch.
     pub(crate) at_us: i64,
     task: Task,
+    /// The action of the request whose body was written.
+    action: &'static str,
     is_update: bool,
+    /// Whether the last response announced the end of its connection.
+    closes: bool,
     /// Whether the record of an update is missing.
     is_missed: bool,
     /// The last key of a scan so far.
@@ -98,12 +102,16 @@ enum Task {
 }
 
 impl DynamoDbOperation {
-    /// Begins a request and writes its body. Returns its action.
-    pub(crate) fn begin(
-        &mut self,
-        request: &Request<'_>,
-        dialect: &mut Dialect,
-    ) -> Result<&'static str, Failure> {
+    /// Signs the request whose body was written.
+    fn sign(&self, action: &str, dialect: &mut Dialect, output: &mut Vec<u8>) {
+        let Dialect { requests, body, .. } = dialect;
+        requests[self.node].put(output, action, body, self.at_us);
+    }
+}
+
+impl RequestReply for DynamoDbOperation {
+    /// Writes the body of the first request.
+    fn begin(&mut self, request: &Request<'_>, dialect: &mut Dialect) -> Result<(), Failure> {
         let Request { kind, key, columns, values, wants_values, scan_length, .. } = *request;
         let Dialect { records, requests, body, .. } = dialect;
         let mut texts = values.iter().map(|(_, value)| value).chain([key]);
@@ -128,25 +136,52 @@ impl DynamoDbOperation {
             }
             _ => Task::Write,
         };
-        if let Task::Scan { is_start: false, .. } = self.task {
-            return Ok(records.put_page(body, key, true, scan_length, columns));
+        self.action = if let Task::Scan { is_start: false, .. } = self.task {
+            records.put_page(body, key, true, scan_length, columns)
+        } else {
+            records.put(body, kind, key, values, columns)
+        };
+        Ok(())
+    }
+
+    fn requests(&self) -> usize {
+        1
+    }
+
+    fn node(&self, _number: usize) -> usize {
+        self.node
+    }
+
+    fn put(&self, _: usize, _: &Request<'_>, dialect: &mut Dialect, output: &mut Vec<u8>) {
+        self.sign(self.action, dialect, output);
+    }
+
+    fn has_more(&self) -> bool {
+        matches!(self.task, Task::Scan { missing: 1.., .. })
+    }
+
+    /// Writes and signs the next page of a scan.
+    fn put_more(&self, dialect: &mut Dialect, output: &mut Vec<u8>) {
+        if let Task::Scan { columns, missing, .. } = self.task {
+            let Dialect { records, body, .. } = dialect;
+            let action = records.put_page(body, &self.key, false, missing, columns);
+            self.sign(action, dialect, output);
         }
-        Ok(records.put(body, kind, key, values, columns))
     }
 
-    /// Writes the body of the next page, if another one follows. Returns its action.
-    pub(crate) fn put_more(&self, dialect: &mut Dialect) -> Option<&'static str> {
-        let Task::Scan { columns, missing: missing @ 1.., .. } = self.task else { return None };
-        Some(dialect.records.put_page(&mut dialect.body, &self.key, false, missing, columns))
+    fn closes(&self) -> bool {
+        self.closes
     }
 
-    /// Takes a response. `single` stores the values of a read.
-    pub(crate) fn take(
+    fn take(
         &mut self,
-        response: &Response<'_>,
-        dialect: &Dialect,
+        _: usize,
+        frame: &[u8],
+        dialect: &mut Dialect,
         single: &mut Reply,
     ) -> Result<(), Failure> {
+        let response = Response::read(frame).ok().flatten().expect("the frame is complete");
+        self.closes = response.closes;
         let Dialect { records, capacity, .. } = dialect;
         single.clear();
         if self.is_update && response.status == 400 && is_unmet(&response.body) {

@@ -87,7 +87,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// The parsed options.
-pub(crate) struct Settings {
+pub struct Settings {
     /// At least one.
     pub(crate) targets: Vec<Target>,
     pub(crate) limits: Limits,

@@ -171,7 +171,13 @@ impl RequestReply for MemcachedOperation {
     }
 
     #[inline]
-    fn put(&self, number: usize, request: &Request<'_>, dialect: &Dialect, output: &mut Vec<u8>) {
+    fn put(
+        &self,
+        number: usize,
+        request: &Request<'_>,
+        dialect: &mut Dialect,
+        output: &mut Vec<u8>,
+    ) {
         let Subcommand { node, command, keys, .. } = &self.subcommands[number];
         if let Some(call) = &request.statement {
             let keys = keys.clone().map(|index| self.keys.get(index));
@@ -258,7 +264,7 @@ impl RequestReply for MemcachedOperation {
         matches!(self.task, Task::Merge(Step::Read | Step::Swap))
     }
 
-    fn put_more(&self, dialect: &Dialect, output: &mut Vec<u8>) {
+    fn put_more(&self, dialect: &mut Dialect, output: &mut Vec<u8>) {
         let key = self.keys.get(0);
         match self.task {
             Task::Merge(Step::Read) => put_line(output, b"gets ", key),

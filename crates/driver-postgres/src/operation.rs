@@ -120,7 +120,7 @@ impl RequestReply for PostgresOperation {
         &self,
         number: usize,
         request: &Request<'_>,
-        prepared: &Arc<Prepared>,
+        prepared: &mut Arc<Prepared>,
         output: &mut Vec<u8>,
     ) {
         let Part { text, command, .. } = self.parts[number];

@@ -6,7 +6,7 @@ use kvmark_driver::{Completions, OpenError, Reply, Request, Session, Ticket};
 
 use super::connections::{Framed, Lost};
 use super::in_flight::{InFlight, InFlightOperation};
-use super::ordered::Ordered;
+use super::ordered::{Ordered, OrderedExchange};
 use super::poll::{Handler, poll};
 use super::protocol::{ABANDONED, Protocol};
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub trait RequestReply: InFlightOperation {
         &self,
         number: usize,
         request: &Request<'_>,
-        context: &Self::Context,
+        context: &mut Self::Context,
         output: &mut Vec<u8>,
     );
 
@@ -58,7 +58,13 @@ pub trait RequestReply: InFlightOperation {
     }
 
     /// Encodes that request, which goes to the server of the first one.
-    fn put_more(&self, _context: &Self::Context, _output: &mut Vec<u8>) {}
+    fn put_more(&self, _context: &mut Self::Context, _output: &mut Vec<u8>) {}
+
+    /// Whether the last reply announced the end of its connection.
+    #[inline]
+    fn closes(&self) -> bool {
+        false
+    }
 }
 
 /// A worker's session. Each client has a connection to each server, or all clients share a few.
@@ -105,8 +111,8 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
     #[inline]
     fn take_reply(
         &mut self,
-        ticket: Ticket,
-        number: u32,
+        OrderedExchange { ticket, next: number, .. }: OrderedExchange,
+        index: usize,
         reply: &[u8],
         at_ns: u64,
         done: &mut impl Completions,
@@ -124,16 +130,22 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
         if operation.progress().outstanding > 0 {
             return Ok(());
         }
-        if operation.progress().failure.is_none() && operation.has_more() {
+        let has_more = operation.progress().failure.is_none() && operation.has_more();
+        let closes = operation.closes();
+        if !has_more {
+            self.clients.complete(ticket, at_ns, done);
+        }
+        if closes {
+            self.clients.fail(index, &Failure::closed(false));
+        }
+        if has_more {
+            let operation = &mut self.clients.operations[ticket as usize];
             operation.progress().outstanding = 1;
-            let node = operation.node(0);
-            let index = self.clients.framed.index(node, ticket);
+            let index = self.clients.framed.index(operation.node(0), ticket);
             self.clients.enter(ticket, index, |operation, context, output| {
                 operation.put_more(context, output);
                 (1, 0)
             });
-        } else {
-            self.clients.complete(ticket, at_ns, done);
         }
         Ok(())
     }
@@ -160,7 +172,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Handler<P> for RequestRe
     ) -> Result<(), Failure> {
         match self.clients.framed.exchanges(index).answered() {
             Some(exchange) if exchange.ticket != ABANDONED => {
-                self.take_reply(exchange.ticket, exchange.next, reply, at_ns, done)
+                self.take_reply(exchange, index, reply, at_ns, done)
             }
             _ => Ok(()),
         }
