@@ -1,6 +1,9 @@
 //! Helpers of the tests.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::mpsc::Receiver;
+use std::task::Poll;
 
 use kvmark_driver::{Layout, OpenError, Request};
 use kvmark_driver_resp::Resp;
@@ -53,4 +56,9 @@ pub(crate) async fn execute(
 
 pub(crate) async fn read(session: &Shared<Resp>, client: u32, key: &str) -> (Outcome, Vec<String>) {
     execute(session, client, &request(Kind::Read, key)).await
+}
+
+/// Waits for a signal of a server.
+pub(crate) async fn heard(signal: &Receiver<()>) {
+    poll_fn(|_| signal.try_recv().map_or(Poll::Pending, Poll::Ready)).await;
 }
