@@ -161,8 +161,8 @@ class _Request:
     def verdict(self, run: Run) -> Verdict:
         return known_verdict(self.source.records, run)
 
-    def runs(self, *, newest_only: bool = True) -> list[Run]:
-        """The runs that the options choose.
+    def runs(self, *, newest_only: bool = True, invalid: bool = False) -> list[Run]:
+        """The runs that the options choose, INVALID ones only if ``invalid``.
 
         Raises:
             SpecError: there is none.
@@ -177,9 +177,8 @@ class _Request:
             for workload in workloads
             for line in select_lines(self.source.records, tags, workload.strip(), system)
         }
-        runs = usable(
-            self.source.records, (self.source.records.open(run) for run in sorted(entries))
-        )
+        chosen = map(self.source.records.open, sorted(entries))
+        runs = list(chosen) if invalid else usable(self.source.records, chosen)
         if sizes := {int(size) for size in self.names("records")}:
             runs = [run for run in runs if _size(run) in sizes]
         if not runs:
@@ -250,7 +249,7 @@ def _operations(request: _Request) -> BlockContent:
 
 def _screen(request: _Request) -> BlockContent:
     """What the terminal shows of a sequence, or of the newest run."""
-    runs = request.runs()
+    runs = request.runs(invalid=True)
     if all("sequence" in run.manifest.spec for run in runs):
         screen = sequence_screen(gather.sequence_answer(runs, request.verdict), WIDTH)
     else:
