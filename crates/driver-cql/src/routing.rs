@@ -8,7 +8,7 @@ use kvmark_driver_server::framed::Framed;
 use crate::prepared::Prepared;
 use crate::settings::Settings;
 use crate::text::Text;
-use crate::topology::{NodeAddress, Topology, Watch};
+use crate::topology::{Node, Topology, Watch};
 use crate::wire::Wire;
 
 /// The topology of the cluster, mapped to a worker's connections.
@@ -55,7 +55,7 @@ impl Routing {
         self.version = self.watch.version();
         self.topology = self.watch.latest();
         let before = std::mem::take(&mut self.nodes);
-        let index = |place: &NodeAddress| framed.find_or_add(&place.address);
+        let index = |place: &Node| framed.find_or_add(&place.address);
         self.nodes = self.topology.nodes.iter().map(index).collect();
         let wanted = self.datacenter.as_deref();
         let near =
