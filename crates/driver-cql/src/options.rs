@@ -35,7 +35,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 27] = [
+static TABLE: [OptionDoc; 28] = [
     option("address", Accepts::Text("host[:port][,host…][/keyspace]"), Some("127.0.0.1:9042"))
         .meaning("Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace]."),
     option("keyspace", Accepts::Text("a keyspace's name"), Some("ycsb")).meaning(
@@ -75,6 +75,8 @@ static TABLE: [OptionDoc; 27] = [
     option("datacenter", Accepts::Text("a datacenter's name"), None).meaning(
         "Datacenter whose nodes receive the requests; others are used only if all are down.",
     ),
+    option("rack", Accepts::Text("a rack's name"), None)
+        .meaning("Rack whose replicas and nodes are preferred to others of the datacenter."),
     option("token_aware", Accepts::SWITCH, Some("true")).meaning(
         "Whether a request goes to a replica of its partition; else to all nodes, round-robin.",
     ),
