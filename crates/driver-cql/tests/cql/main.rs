@@ -12,4 +12,5 @@ mod polls;
 mod records;
 mod replies;
 mod statements;
+mod topology;
 mod wire;
