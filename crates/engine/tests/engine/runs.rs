@@ -359,6 +359,12 @@ struct Sticky {
 
 struct StickySession(Arc<AtomicBool>);
 
+fn hang() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
 impl Driver for Sticky {
     type Blocking = StickySession;
     type Session = Never;
@@ -372,8 +378,8 @@ impl Driver for Sticky {
     }
 
     fn session(&self, _: u32) -> Result<AnySession<StickySession, Never>, OpenError> {
-        while !self.opens {
-            thread::park();
+        if !self.opens {
+            hang();
         }
         Ok(AnySession::Blocking(StickySession(Arc::clone(&self.is_closing))))
     }
@@ -392,9 +398,7 @@ impl Blocking for StickySession {
 impl Drop for StickySession {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
-        loop {
-            thread::park();
-        }
+        hang();
     }
 }
 
