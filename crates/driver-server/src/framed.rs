@@ -42,5 +42,5 @@ pub use numbered::Numbered;
 pub use ordered::{Ordered, OrderedExchange};
 pub use poll::{Handler, poll};
 pub use protocol::{ABANDONED, Exchanges, Protocol, in_time};
-pub use request_reply::{RequestReply, RequestReplySession};
+pub use request_reply::{RequestReply, RequestReplySession, Route};
 pub use stream::{KEEPALIVE, SILENCE, Stream};
