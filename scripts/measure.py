@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -47,6 +47,9 @@ OF_A_WARM_UP = ".tried-*"
 """The folder of a run that isn't kept."""
 ENOUGH = (0, 1)
 """Exit codes of a measurement: 1 is a verdict that is a no."""
+ENGINES = ("fjall", "lmdb", "redb", "rocksdb", "sqlite")
+SMALL_MEMORY_BYTES = 640 << 20
+"""Half of the dataset, and what kvmark itself takes."""
 NODE_DOWN = ("replication_factor=2", "clients=10,100,200,400,3200,6000")
 """The published rows with a node down, and the rows without that they are compared with."""
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -112,6 +115,59 @@ def published_rocksdb(report: str) -> None:
 def first_command(report: str) -> None:
     """The README's first command."""
     must("ycsb", "--report", "none", *marked(report))
+
+
+def embedded(report: str) -> None:
+    """Embedded engines with 1,000,000 records, then synced, with two clients, and little memory."""
+    words = ("--records", "1000000", "--duration", "3s", "--budget", "none", "--report", "none")
+    must("ycsb", *words, *marked(report))
+    with TemporaryDirectory(dir=ROOT / "runs") as folder:
+        stores = [f"{engine}:{folder}/{engine}" for engine in ENGINES]
+        load = ("--workloads", "load", "--repetitions", "1")
+        must("ycsb", *words, *load, *systems(stores))
+        again = ("ycsb", *words, "--workloads", "a,c", "--on-existing", "keep")
+        synced = [f"{store_url}?durability=sync" for store_url in stores]
+        must(*again, *systems(synced), *marked(f"{report}-sync"))
+        must(*again, "-threads", "2", *systems(stores), *marked(f"{report}-threads"))
+        # LMDB's pages that are read ahead displace those in use: 200 reads/s instead of thousands.
+        no_ahead = [one + "?read_ahead=false" * one.startswith("lmdb:") for one in stores]
+        small = ("--memory", "128MiB", *systems(no_ahead))
+        for file in Path(folder).rglob("*"):
+            if file.is_file():
+                leave_page_cache(file)
+        with limited_memory(SMALL_MEMORY_BYTES):
+            must(*again, *small, *marked(f"{report}-memory"))
+    for part in ("sync", "threads", "memory"):
+        store(f"{report}-{part}")
+
+
+def systems(urls: Iterable[str]) -> tuple[str, ...]:
+    """Options that name several systems."""
+    return tuple(word for url in urls for word in ("--system", url))
+
+
+def leave_page_cache(file: Path) -> None:
+    """Removes a file from the page cache, whose pages count where they were read first."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def limited_memory(limit_bytes: int) -> Iterator[None]:
+    """Limits the memory of this process and its children, files in the page cache included."""
+    root = Path("/sys/fs/cgroup")
+    old = root / "memory"
+    kind, name = (old, "memory.limit_in_bytes") if old.is_dir() else (root, "memory.max")
+    group = kind / "kvmark-measure"
+    group.mkdir()
+    try:
+        (group / name).write_text(str(limit_bytes))
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        (kind / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
 
 
 def failover(report: str) -> None:
@@ -403,6 +459,7 @@ def kvmark(*words: str) -> int:
 REPORTS: Final[Mapping[str, Callable[[str], None]]] = {
     "first-command": first_command,
     "ycsb-rocksdb": published_rocksdb,
+    "embedded": embedded,
     "failover": failover,
     "ycsb-redis": redis,
     "ycsb-targets": targets,

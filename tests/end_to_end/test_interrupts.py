@@ -122,7 +122,11 @@ def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(kvmark: Kvmar
         started.wait_for(file="*-ycsb-c-*/intervals.jsonl")
         return started
 
-    assert "interrupted" in second_step().interrupt().err
+    ended = second_step().interrupt()
+    assert "interrupted: resume it with" in ended.err
+    # The table has the load, and not the case that was cut short.
+    assert [row.split()[0] for row in ended.out.splitlines()[:5:4]] == ["YCSB", "load"]
+    assert "\nC " not in ended.out
     assert len(run_folders(kvmark.runs)) == 2
     assert not list(kvmark.runs.glob("scratch*"))
     second_step().kill()

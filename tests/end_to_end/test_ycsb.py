@@ -79,6 +79,7 @@ def test_without_options_it_measures_all_engines_in_blocks_and_prints_one_screen
     for engine in ENGINES:
         (line,) = (line for line in lines if line.startswith(f"{engine}: "))
         assert "; durability process; " in line
+        assert line.endswith(" of memory")
     assert "[70/70]" in result.err
     assert "kvmark serve" in result.err
     manifests = sorted(kvmark.manifests(), key=lambda one: one["created"])

@@ -277,6 +277,15 @@ def test_a_case_of_an_import_is_compared_by_service_times(
     assert "84,034 – 89,286" in command("runs")[1]
 
 
+def test_a_report_may_have_one_case_of_an_import(command: Command, tmp_path: Path) -> None:
+    command("import", path_of("redis-benchmark.csv"))
+    page = tmp_path / "page.md"
+    _, out, _ = command("runs", "report", "last#get", "last#SET", "--output", page, "--json")
+    assert [run.partition("#")[2] for run in json.loads(out)["runs"]] == ["GET", "SET"]
+    assert "PING_INLINE" not in page.read_text()
+    assert command("runs", "report", "last#FOO", "--output", page, "--force")[0] == 2
+
+
 def test_a_verdict_that_can_not_be_kept_is_no_reason_to_import_nothing(
     command: Command, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::{KEEPALIVE, SILENCE};
-use kvmark_driver_server::timers::{sleep, timeout};
 use kvmark_driver_server::{Target, TlsProbe};
 use kvmark_plan::Outcome;
 use scylla::client::PoolSize;
@@ -17,6 +16,7 @@ use scylla::client::session::{Session, TlsContext};
 use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
 
 use crate::failure::{Failure, failure_to_open};
 use crate::settings::Settings;

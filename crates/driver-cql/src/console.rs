@@ -26,14 +26,12 @@ pub(crate) struct Console {
 impl Console {
     pub(crate) fn new(settings: Settings) -> Result<Self, OpenError> {
         let wire = Arc::new(Wire { settings: Arc::new(settings), keyspace: None });
-        Ok(Self { lines: Lines::new(Arc::clone(&wire))?, wire })
+        Ok(Self { lines: Lines::new(Arc::clone(&wire)), wire })
     }
 
     fn rows(&self, statement: &str) -> Result<Value, Failure> {
         let wire = &self.wire;
-        let send = async |stream: &mut _, _: &[u8]| {
-            wire.query(stream, statement, wire.settings.read).await
-        };
+        let send = |stream: &mut _, _: &[u8]| wire.query(stream, statement, wire.settings.read);
         rows(self.lines.ask(&self.place()?, &[], send)?)
     }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use kvmark_driver::OpenError;
 use kvmark_driver::options::Given;
 use kvmark_driver_server::{Credentials, Secret};
+use rustls::ClientConfig;
 use scylla::client::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
 use serde_json::Value;
-use tokio_rustls::rustls::ClientConfig;
 
 use crate::address::Address;
 use crate::failure::refused_at;

@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::roots;
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, crypto};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, crypto};
 
 /// The settings of encryption.
 pub(crate) fn config(

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use kvmark_driver_server::Failure;
 use kvmark_driver_server::framed::{Numbered, Protocol, Stream, ask};
+use kvmark_driver_server::timers::Deadline;
 use kvmark_plan::Outcome;
+use rustls::pki_types::ServerName;
 use scylla::statement::Consistency;
 use scylla_cql::frame::SerializedRequest;
 use scylla_cql::frame::request::query::QueryParameters;
@@ -16,7 +18,6 @@ use scylla_cql::frame::request::{
 };
 use scylla_cql::frame::response::Supported;
 use scylla_cql_core::frame::response::error::Error;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::failure::{db_error, impossible, missing_login, refused};
 use crate::frame::{
@@ -41,12 +42,12 @@ impl Protocol for Wire {
     /// A node that returns is used again.
     const REOPENS: bool = true;
 
-    async fn dial(&self, target: &SocketAddr) -> Result<Stream, Failure> {
-        let mut stream = Stream::tcp(*target, self.settings.tcp_nodelay).await?;
+    fn dial(&self, target: &SocketAddr, deadline: Deadline) -> Result<Stream, Failure> {
+        let mut stream = Stream::tcp(*target, self.settings.tcp_nodelay, deadline)?;
         if let Some(tls) = &self.settings.tls {
-            stream = stream.encrypted(tls, ServerName::IpAddress(target.ip().into())).await?;
+            stream = stream.encrypted(tls, ServerName::IpAddress(target.ip().into()))?;
         }
-        self.introduce(&mut stream).await?;
+        self.introduce(&mut stream)?;
         Ok(stream)
     }
 
@@ -66,29 +67,25 @@ impl Protocol for Wire {
 
 impl Wire {
     /// Negotiates options, logs in and selects the keyspace.
-    async fn introduce(&self, stream: &mut Stream) -> Result<(), Failure> {
+    fn introduce(&self, stream: &mut Stream) -> Result<(), Failure> {
         let mut options = HashMap::from([("CQL_VERSION".into(), "3.0.0".into())]);
         if let Some(compression) = self.settings.compression {
-            self.check_compression(stream, compression.as_str()).await?;
+            self.check_compression(stream, compression.as_str())?;
             options.insert("COMPRESSION".into(), compression.as_str().into());
         }
-        let (answer, _) = self.ask(stream, &Startup { options }, &[READY, AUTHENTICATE]).await?;
+        let (answer, _) = self.ask(stream, &Startup { options }, &[READY, AUTHENTICATE])?;
         if answer == AUTHENTICATE {
-            self.log_in(stream).await?;
+            self.log_in(stream)?;
         }
         if let Some(name) = &self.keyspace {
-            self.query(stream, &format!("USE {}", quoted(name)), Consistency::One).await?;
+            self.query(stream, &format!("USE {}", quoted(name)), Consistency::One)?;
         }
         Ok(())
     }
 
     /// Checks that the node supports a compression.
-    async fn check_compression(
-        &self,
-        stream: &mut Stream,
-        compression: &str,
-    ) -> Result<(), Failure> {
-        let (_, body) = self.ask(stream, &Options, &[SUPPORTED]).await?;
+    fn check_compression(&self, stream: &mut Stream, compression: &str) -> Result<(), Failure> {
+        let (_, body) = self.ask(stream, &Options, &[SUPPORTED])?;
         if compressions(&body)?.iter().any(|offered| offered == compression) {
             return Ok(());
         }
@@ -96,16 +93,16 @@ impl Wire {
         Err(Failure::new(Outcome::Refused, text))
     }
 
-    async fn log_in(&self, stream: &mut Stream) -> Result<(), Failure> {
+    fn log_in(&self, stream: &mut Stream) -> Result<(), Failure> {
         let Some((username, password)) = &self.settings.login else {
             return Err(missing_login());
         };
         let response = Some(format!("\0{username}\0{}", password.reveal()).into_bytes());
-        self.ask(stream, &AuthResponse { response }, &[AUTH_SUCCESS]).await.map(drop)
+        self.ask(stream, &AuthResponse { response }, &[AUTH_SUCCESS]).map(drop)
     }
 
     /// Sends a request. Returns the opcode and the body of its reply; `answers` are valid opcodes.
-    async fn ask<R: SerializableRequest>(
+    fn ask<R: SerializableRequest>(
         &self,
         stream: &mut Stream,
         request: &R,
@@ -114,7 +111,7 @@ impl Wire {
         let request = SerializedRequest::make(request, None, false);
         let request = request.map_err(|error| Failure::new(Outcome::Refused, error.to_string()))?;
         let is_answer = |frame: &[u8]| !Frame::read(frame).is_event();
-        let bytes = ask::<Self>(stream, request.get_data(), is_answer).await?;
+        let bytes = ask::<Self>(stream, request.get_data(), is_answer)?;
         let frame = Frame::read(&bytes);
         let body = frame.body(self.settings.compression, |_| ())?;
         match frame.opcode {
@@ -130,7 +127,7 @@ impl Wire {
     }
 
     /// The body of a statement's result.
-    pub(crate) async fn query(
+    pub(crate) fn query(
         &self,
         stream: &mut Stream,
         cql: &str,
@@ -138,7 +135,7 @@ impl Wire {
     ) -> Result<Vec<u8>, Failure> {
         let parameters = QueryParameters { consistency, ..QueryParameters::default() };
         let query = Query { contents: cql.into(), parameters };
-        Ok(self.ask(stream, &query, &[RESULT]).await?.1)
+        Ok(self.ask(stream, &query, &[RESULT])?.1)
     }
 }
 

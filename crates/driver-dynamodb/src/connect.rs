@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kvmark_driver_server::Target;
 use kvmark_driver_server::framed::{Ordered, Protocol, Stream};
+use kvmark_driver_server::timers::Deadline;
 
 use crate::failure::Failure;
 use crate::http::Response;
@@ -16,8 +17,8 @@ impl Protocol for Settings {
 
     const REOPENS: bool = false;
 
-    async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
-        Stream::reach(target, self.tls.as_ref()).await
+    fn dial(&self, target: &Target, deadline: Deadline) -> Result<Stream, Failure> {
+        Stream::reach(target, self.tls.as_ref(), deadline)
     }
 
     fn connect_timeout(&self) -> Duration {

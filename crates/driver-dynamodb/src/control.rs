@@ -26,8 +26,8 @@ fn send(lines: &Lines<Settings>, action: &str, body: &str) -> Result<Value, Fail
     let mut request = Vec::new();
     let mut requests = Requests::new(Arc::clone(&lines.protocol), target);
     requests.put(&mut request, action, body.as_bytes(), wall_us());
-    lines.ask(target, &request, async |stream, request| {
-        let frame = ask::<Settings>(stream, request, |_| true).await?;
+    lines.ask(target, &request, |stream, request| {
+        let frame = ask::<Settings>(stream, request, |_| true)?;
         let Response { status, body, .. } = Response::read(&frame)?.expect("the frame is complete");
         match serde_json::from_slice::<Value>(&body) {
             Ok(answer) if status == 200 && answer.get("__type").is_none() => Ok(answer),
@@ -60,7 +60,7 @@ impl Control {
     /// Connects to the first server, creates the table if it is missing, and waits until it can be
     /// used.
     pub(crate) fn open(settings: Arc<Settings>, table: &str) -> Result<Self, OpenError> {
-        let control = Self { lines: Lines::new(settings)?, table: table.to_owned() };
+        let control = Self { lines: Lines::new(settings), table: table.to_owned() };
         let Settings { tls, .. } = &*control.lines.protocol;
         let target = control.lines.protocol.target();
         let table = control

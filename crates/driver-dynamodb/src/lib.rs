@@ -67,8 +67,7 @@ impl DynamoDb {
         )
     };
 
-    /// Connects to the first server and creates the table if it is missing. `open`, `describe` and
-    /// `session` must not be called within an asynchronous runtime.
+    /// Connects to the first server and creates the table if it is missing.
     ///
     /// # Errors
     /// [`OpenError::Option`] if an option is unknown or invalid; [`OpenError::System`] if the
@@ -120,6 +119,6 @@ impl Driver for DynamoDb {
     fn console(
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
-        Ok(Some(Box::new(Console(Lines::new(Arc::new(Settings::parse(options)?))?))))
+        Ok(Some(Box::new(Console(Lines::new(Arc::new(Settings::parse(options)?))))))
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kvmark_driver_server::framed::{Ordered, Protocol, Stream, ask};
+use kvmark_driver_server::timers::Deadline;
 use kvmark_driver_server::{Credentials, Target};
 
 use crate::failure::{Failure, refused, refused_login};
@@ -16,9 +17,9 @@ impl Protocol for Settings {
 
     const REOPENS: bool = false;
 
-    async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
-        let mut stream = Stream::reach(target, self.tls.as_ref()).await?;
-        introduce(&mut stream, &self.credentials).await?;
+    fn dial(&self, target: &Target, deadline: Deadline) -> Result<Stream, Failure> {
+        let mut stream = Stream::reach(target, self.tls.as_ref(), deadline)?;
+        introduce(&mut stream, &self.credentials)?;
         Ok(stream)
     }
 
@@ -44,14 +45,14 @@ impl Protocol for Settings {
 
 /// Logs in by a `set` of any key, or at least checks that the server answers. A server without
 /// users would store the login, so its time to live is negative.
-async fn introduce(stream: &mut Stream, credentials: &Credentials) -> Result<(), Failure> {
+fn introduce(stream: &mut Stream, credentials: &Credentials) -> Result<(), Failure> {
     let Credentials { username, password } = credentials;
     let (Some(username), Some(password)) = (username, password) else {
-        return send(stream, b"version\r\n").await.map(drop);
+        return send(stream, b"version\r\n").map(drop);
     };
     let token = format!("{username} {}", password.reveal());
     let login = format!("set login 0 -1 {}\r\n{token}\r\n", token.len());
-    let reply = ask::<Settings>(stream, login.as_bytes(), |_| true).await?;
+    let reply = ask::<Settings>(stream, login.as_bytes(), |_| true)?;
     match answer(&reply)? {
         Answer::Done => Ok(()),
         Answer::Error(line) => Err(refused_login(line)),
@@ -60,8 +61,8 @@ async fn introduce(stream: &mut Stream, credentials: &Credentials) -> Result<(),
 }
 
 /// Sends a line and returns its reply.
-pub(crate) async fn send(stream: &mut Stream, line: &[u8]) -> Result<Vec<u8>, Failure> {
-    let reply = ask::<Settings>(stream, line, |_| true).await?;
+pub(crate) fn send(stream: &mut Stream, line: &[u8]) -> Result<Vec<u8>, Failure> {
+    let reply = ask::<Settings>(stream, line, |_| true)?;
     match answer(&reply)? {
         Answer::Error(line) => Err(refused(line)),
         _ => Ok(reply),

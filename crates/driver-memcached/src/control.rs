@@ -58,7 +58,7 @@ pub(crate) struct Control {
 impl Control {
     /// Connects to the servers.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let lines = Lines::new(Arc::clone(&settings))?;
+        let lines = Lines::new(Arc::clone(&settings));
         let control = Self { settings, lines, load: Load::default() };
         for target in &control.settings.targets {
             control.ask(target, b"version\r\n").map_err(|failure| {

@@ -68,8 +68,7 @@ impl Memcached {
         )
     };
 
-    /// Connects to the servers and logs in. `open`, `describe`, `statistics` and `settle` must not
-    /// be called within an asynchronous runtime.
+    /// Connects to the servers and logs in.
     ///
     /// # Errors
     /// [`OpenError::Option`] if an option is unknown or invalid; [`OpenError::System`] if a server
@@ -134,6 +133,6 @@ impl Driver for Memcached {
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
         let settings = options::Settings::parse(options)?;
-        Ok(Some(Box::new(Console(Lines::new(Arc::new(settings))?))))
+        Ok(Some(Box::new(Console(Lines::new(Arc::new(settings))))))
     }
 }

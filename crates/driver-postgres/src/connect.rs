@@ -1,14 +1,15 @@
 //! Opens connections: connects, encrypts, logs in and prepares all texts.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_driver_server::framed::{Ordered, Protocol, Stream, ask};
+use kvmark_driver_server::timers::Deadline;
 use kvmark_driver_server::{Target, Tls};
 use kvmark_plan::Outcome;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::failure::{Failure, ended, refused_login};
 use crate::message::{Messages, Reader, SYNC, Scan, put};
@@ -59,14 +60,14 @@ impl Protocol for Wire {
 
     const REOPENS: bool = false;
 
-    async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
-        let mut stream = Stream::reach(target, None).await?;
+    fn dial(&self, target: &Target, deadline: Deadline) -> Result<Stream, Failure> {
+        let mut stream = Stream::reach(target, None, deadline)?;
         if let Some(tls) = &self.settings.tls {
-            stream = encrypted(stream, target, tls).await?;
+            stream = encrypted(stream, target, tls)?;
         }
-        login(&mut stream, &self.settings).await?;
+        login(&mut stream, &self.settings)?;
         if !self.preparation.is_empty() {
-            send(&mut stream, &self.preparation).await?;
+            send(&mut stream, &self.preparation)?;
         }
         Ok(stream)
     }
@@ -93,27 +94,29 @@ impl Protocol for Wire {
 }
 
 /// Sends requests and returns the frame that answers them.
-pub(crate) async fn send(stream: &mut Stream, requests: &[u8]) -> Result<Vec<u8>, Failure> {
-    let reply = ask::<Wire>(stream, requests, |_| true).await?;
+pub(crate) fn send(stream: &mut Stream, requests: &[u8]) -> Result<Vec<u8>, Failure> {
+    let reply = ask::<Wire>(stream, requests, |_| true)?;
     match Messages(&reply).find(|(tag, _)| *tag == b'E') {
         Some((_, error)) => Err(ended(error)),
         None => Ok(reply),
     }
 }
 
-async fn encrypted(mut stream: Stream, target: &Target, tls: &Tls) -> Result<Stream, Failure> {
+fn encrypted(mut stream: Stream, target: &Target, tls: &Tls) -> Result<Stream, Failure> {
     let broken = |error| Failure::broken(&error);
-    stream.write_all(SSL_REQUEST).await.map_err(broken)?;
-    if stream.read_u8().await.map_err(broken)? != b'S' {
+    stream.write_all(SSL_REQUEST).map_err(broken)?;
+    let mut answer = [0];
+    stream.read_exact(&mut answer).map_err(broken)?;
+    if answer != *b"S" {
         let text = "it doesn't speak TLS: leave tls out";
         return Err(Failure::new(Outcome::Refused, text));
     }
     let name = tls.name_of(target.host());
     let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
-    stream.encrypted(&tls.config, name).await
+    stream.encrypted(&tls.config, name)
 }
 
-async fn login(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
+fn login(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
     let mut parameters = VERSION.to_vec();
     for (name, value) in &settings.parameters {
         parameters.extend(format!("{name}\0{value}\0").into_bytes());
@@ -124,7 +127,7 @@ async fn login(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> 
     request.remove(0);
     let mut login = Login { settings, scram: None };
     loop {
-        let reply = ask::<Wire>(stream, &request, |_| true).await?;
+        let reply = ask::<Wire>(stream, &request, |_| true)?;
         request.clear();
         for (tag, body) in Messages(&reply) {
             match tag {

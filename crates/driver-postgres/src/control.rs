@@ -41,16 +41,16 @@ pub(crate) struct Control(Lines<Wire>);
 
 impl Control {
     /// Connects with the first request.
-    pub(crate) fn new(settings: &Arc<Settings>) -> Result<Self, OpenError> {
+    pub(crate) fn new(settings: &Arc<Settings>) -> Self {
         let wire = Wire::new(Arc::clone(settings), std::iter::empty());
-        Lines::new(Arc::new(wire)).map(Self)
+        Self(Lines::new(Arc::new(wire)))
     }
 
     /// Sends requests. A failed connection is reopened once.
     fn ask<T>(
         &self,
         requests: &[u8],
-        send: impl AsyncFn(&mut Stream, &[u8]) -> Result<T, Failure>,
+        send: impl Fn(&mut Stream, &[u8]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.0.ask(&self.0.protocol.settings.target, requests, send)
     }

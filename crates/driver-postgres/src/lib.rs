@@ -67,8 +67,7 @@ impl Postgres {
         )
     };
 
-    /// Connects to the server, logs in, and creates YCSB's table if it is missing. `open`,
-    /// `describe`, `statistics` and `settle` must not be called within an asynchronous runtime.
+    /// Connects to the server, logs in, and creates YCSB's table if it is missing.
     ///
     /// # Errors
     /// [`OpenError::Option`] if an option or a statement is invalid; [`OpenError::System`] if the
@@ -78,7 +77,7 @@ impl Postgres {
         layout: &Layout,
     ) -> Result<Self, OpenError> {
         let settings = Arc::new(Settings::parse(options)?);
-        let control = Control::new(&settings)?;
+        let control = Control::new(&settings);
         control.query("").map_err(|failure| failure.at(&settings.target))?;
         let Ready { texts, prepared, is_lost } = Setup { control: &control, layout }.run()?;
         let wire = Arc::new(Wire::new(settings, texts.iter().map(String::as_str)));
@@ -118,6 +117,6 @@ impl Driver for Postgres {
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
         let settings = Arc::new(Settings::parse(options)?);
-        Ok(Some(Box::new(Control::new(&settings)?)))
+        Ok(Some(Box::new(Control::new(&settings))))
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask};
+use kvmark_driver_server::timers::Deadline;
 use kvmark_driver_server::{Credentials, Target};
 
 use crate::failure::{Failure, refused, refused_login};
@@ -19,9 +20,9 @@ impl Protocol for Settings {
 
     const REOPENS: bool = false;
 
-    async fn dial(&self, target: &Target) -> Result<Stream, Failure> {
-        let mut stream = Stream::reach(target, self.tls.as_ref()).await?;
-        introduce(&mut stream, self).await?;
+    fn dial(&self, target: &Target, deadline: Deadline) -> Result<Stream, Failure> {
+        let mut stream = Stream::reach(target, self.tls.as_ref(), deadline)?;
+        introduce(&mut stream, self)?;
         Ok(stream)
     }
 
@@ -46,7 +47,7 @@ impl Protocol for Settings {
 }
 
 /// Logs in and selects protocol and database, or at least checks that the server answers.
-async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
+fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failure> {
     let Credentials { username, password } = &settings.credentials;
     let is_third = settings.protocol == 3;
     let mut login = if is_third { vec!["HELLO", "3"] } else { Vec::new() };
@@ -60,10 +61,10 @@ async fn introduce(stream: &mut Stream, settings: &Settings) -> Result<(), Failu
     if !login.is_empty() {
         let refusal: fn(&[u8]) -> Failure =
             if password.is_some() { refused_login } else { refused };
-        exchange(stream, &encoded(&login), refusal).await?;
+        exchange(stream, &encoded(&login), refusal)?;
     }
     if settings.database != 0 {
-        send(stream, &encoded(&["SELECT", &settings.database.to_string()])).await?;
+        send(stream, &encoded(&["SELECT", &settings.database.to_string()]))?;
     }
     Ok(())
 }
@@ -76,17 +77,17 @@ pub(crate) fn encoded(command: &[impl AsRef<[u8]>]) -> Vec<u8> {
 }
 
 /// Sends an encoded command and returns its reply.
-pub(crate) async fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>, Failure> {
-    exchange(stream, command, refused).await
+pub(crate) fn send(stream: &mut Stream, command: &[u8]) -> Result<Vec<u8>, Failure> {
+    exchange(stream, command, refused)
 }
 
 /// Sends an encoded command and returns its reply; `refusal` converts an error reply.
-async fn exchange(
+fn exchange(
     stream: &mut Stream,
     command: &[u8],
     refusal: fn(&[u8]) -> Failure,
 ) -> Result<Vec<u8>, Failure> {
-    let reply = ask::<Settings>(stream, command, |reply| !is_push(reply)).await?;
+    let reply = ask::<Settings>(stream, command, |reply| !is_push(reply))?;
     match Cursor::new(&reply).token()? {
         Token::Error(message) => Err(refusal(message)),
         _ => Ok(reply),

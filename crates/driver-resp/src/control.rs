@@ -50,7 +50,7 @@ pub(crate) struct Control {
 impl Control {
     /// Connects to the server.
     pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let lines = Lines::new(Arc::clone(&settings))?;
+        let lines = Lines::new(Arc::clone(&settings));
         let control = Self { settings, lines, load: Load::default() };
         if control.settings.cluster {
             control.masters().map(drop)?;

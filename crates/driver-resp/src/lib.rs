@@ -83,8 +83,7 @@ impl Resp {
         )
     };
 
-    /// Connects to the server and logs in. `open`, `describe`, `statistics` and `settle` must not
-    /// be called within an asynchronous runtime.
+    /// Connects to the server and logs in.
     ///
     /// # Errors
     /// [`OpenError::Option`] if an option is unknown or invalid; [`OpenError::System`] if the
@@ -148,6 +147,6 @@ impl Driver for Resp {
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
         let settings = options::Settings::parse(options)?;
-        Ok(Some(Box::new(console::Console(Lines::new(Arc::new(settings))?))))
+        Ok(Some(Box::new(console::Console(Lines::new(Arc::new(settings))))))
     }
 }

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
 
 use crate::failure::Failure;
+use crate::timers::Deadline;
 
 /// Limit on a connection that only checks a server.
 pub(crate) const CHECK: Duration = Duration::from_secs(2);
@@ -36,16 +39,32 @@ impl HostPort {
         usable.then(|| Self { host: host.to_owned(), port })
     }
 
-    /// Connects to the first of the host's addresses that accepts it, outside of a runtime.
-    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
+    /// Connects to the first of the host's addresses that accepts it.
+    pub(crate) fn connect(&self, deadline: Deadline) -> io::Result<TcpStream> {
         let mut refusal = io::ErrorKind::NotFound.into();
-        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CHECK) {
+        for address in self.resolve(deadline)? {
+            match TcpStream::connect_timeout(&address, deadline.rest()?) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => refusal = error,
             }
         }
         Err(refusal)
+    }
+
+    /// The host's addresses. The system's resolver has no time limit, so a thread waits for it.
+    fn resolve(&self, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, self.port)]);
+        }
+        let (sender, results) = channel();
+        let Self { host, port } = self.clone();
+        let look_up = move || {
+            let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+            // The receiver is gone after the deadline.
+            sender.send(addresses).ok();
+        };
+        thread::Builder::new().name("kvmark-resolve".to_owned()).spawn(look_up)?;
+        results.recv_timeout(deadline.rest()?).map_err(|_| io::ErrorKind::TimedOut)?
     }
 }
 
@@ -88,7 +107,7 @@ impl Target {
     /// [`OpenError::System`] if it doesn't.
     pub fn check(&self) -> Result<(), OpenError> {
         match self {
-            Self::Tcp(place) => place.connect().map(drop),
+            Self::Tcp(place) => place.connect(Deadline::after(CHECK)).map(drop),
             Self::Unix(_) => Ok(()),
         }
         .map_err(|error| Failure::unreachable(&error).at(self))

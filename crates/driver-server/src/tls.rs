@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
-use tokio_rustls::rustls::client::WantsClientCert;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, ConfigBuilder, ContentType, RootCertStore, crypto,
-};
+use rustls::client::WantsClientCert;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, ContentType, RootCertStore, crypto};
 
 use crate::address::{CHECK, HostPort, Target};
 use crate::failure::Failure;
 use crate::limits::optional;
+use crate::timers::Deadline;
 
 /// The option `tls`.
 pub const TLS: OptionDoc = OptionDoc {
@@ -175,7 +174,7 @@ impl TlsProbe {
 
 /// Whether the answer to these bytes begins with a record of TLS.
 fn first_record(place: &HostPort, request: &[u8]) -> io::Result<bool> {
-    let mut stream = place.connect()?;
+    let mut stream = place.connect(Deadline::after(CHECK))?;
     stream.set_read_timeout(Some(CHECK))?;
     stream.write_all(request)?;
     let mut first = [0];

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::first_record::FirstRecordWait;
 use crate::operation::{Bound, Operation};
 use crate::queue::{HandoffGuard, HandoffLock};
+use crate::scheduled::ScheduledOp;
 use crate::sequence::PhaseSequence;
 use crate::sleep::{Sleep, Until};
 use crate::source::{Schedule, Source};
@@ -39,31 +40,21 @@ impl<C: Clock> ThreadClient<'_, C> {
         let pulse = recorder.pulse();
         let mut operation = Operation::new(sequence, group, 0, recorder);
         let (mut reply, mut bound) = (Reply::default(), Bound::default());
-        let taped = sequence.phases[0].groups[group].taped;
+        let mut unpaced = source.unpaced();
+        operation.unpaced = unpaced.is_some();
         // A single client can't overtake another one.
-        let shared = taped && source.claims().is_some();
+        let shared = operation.is_taped() && source.claims().is_some();
         let Some(mut ready_ns) = self.begin(&mut operation, group) else { return };
         loop {
-            // With a lock, only the thread that holds it waits for the next arrival.
-            let mut schedule = self.enter(source);
-            let next = match &mut schedule {
-                Some(schedule) => schedule.take_next(ready_ns),
-                None => source.next(ready_ns),
-            };
-            let Some(turn) = next else { break };
-            let in_time = if turn.intended_ns <= ready_ns {
-                ready_ns < sequence.end_ns()
+            let turn = if let Some(numbers) = &mut unpaced {
+                let next = numbers.next(ready_ns).filter(|_| ready_ns < sequence.end_ns());
+                let Some((phase, number)) = next else { break };
+                ScheduledOp { phase, number, intended_ns: ready_ns }
             } else {
-                operation.write_down();
-                self.wait_until(turn.intended_ns)
+                let next = self.next_of_schedule(source, &mut operation, ready_ns);
+                let Some(turn) = next else { break };
+                turn
             };
-            if taped && in_time {
-                self.take(schedule.as_deref(), source, &mut operation);
-            }
-            drop(schedule);
-            if !in_time {
-                break;
-            }
             if shared {
                 self.wait_for_others(source, &mut operation);
             }
@@ -92,20 +83,37 @@ impl<C: Clock> ThreadClient<'_, C> {
             if shared {
                 self.let_others_go_on(source, &operation);
             }
-            if source.queue().is_some() {
-                operation.write_down();
-            }
         }
-        operation.write_down();
     }
 
-    /// Access to a shared schedule. A thread that waits for others still ends intervals.
-    #[inline]
-    fn enter<'s>(&self, source: &Source<'s>) -> Option<HandoffGuard<'s, Schedule>> {
-        let queue = source.queue()?;
-        Some(queue.try_enter().unwrap_or_else(|| self.wait_to_enter(queue)))
+    /// The next operation when it is due; `None` after the last one, and when the sequence ends
+    /// first. With a lock, only the thread that holds it waits for the next arrival.
+    #[inline(never)]
+    fn next_of_schedule(
+        &self,
+        source: &Source<'_>,
+        operation: &mut Operation<'_>,
+        ready_ns: u64,
+    ) -> Option<ScheduledOp> {
+        let mut schedule = source
+            .queue()
+            .map(|queue| queue.try_enter().unwrap_or_else(|| self.wait_to_enter(queue)));
+        let turn = match &mut schedule {
+            Some(schedule) => schedule.take_next(ready_ns),
+            None => source.next(ready_ns),
+        }?;
+        let is_due = if turn.intended_ns <= ready_ns {
+            ready_ns < self.sequence.end_ns()
+        } else {
+            self.wait_until(turn.intended_ns)
+        };
+        if is_due && operation.is_taped() {
+            self.take(schedule.as_deref(), source, operation);
+        }
+        is_due.then_some(turn)
     }
 
+    /// A thread that waits for others still ends intervals.
     #[inline(never)]
     fn wait_to_enter<'s>(&self, queue: &'s HandoffLock<Schedule>) -> HandoffGuard<'s, Schedule> {
         loop {
@@ -116,7 +124,7 @@ impl<C: Clock> ThreadClient<'_, C> {
     }
 
     /// Ends the interval if it is over, because nothing else does while the client waits. Returns
-    /// the time until the next end. The client's last operation must be recorded before.
+    /// the time until the next end.
     fn end_interval(&self) -> Duration {
         let now_ns = self.clock.now_ns();
         self.recorder.tick(now_ns);
@@ -147,7 +155,6 @@ impl<C: Clock> ThreadClient<'_, C> {
     fn wait_for_others(&self, source: &Source<'_>, operation: &mut Operation<'_>) {
         let claims = source.claims().filter(|_| operation.claim().is_some());
         if let Some(claims) = claims.filter(|claims| claims.waits(self.ticket)) {
-            operation.write_down();
             while !claims.wait_within(self.ticket, self.end_interval()) {}
             operation.free_from(self.clock.now_ns());
         }

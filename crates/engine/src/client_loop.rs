@@ -448,7 +448,6 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             if client.away_ns != self.away.total_ns {
                 operation.forgive(self.away.total_ns - client.away_ns);
             }
-            operation.write_down();
             self.release(ticket, at_ns);
         }
         self.ready.push_back(ticket);

@@ -31,6 +31,14 @@ pub(crate) struct Operation<'a> {
     checked: bool,
     /// Whether bound values are needed for that, or for the log.
     kept: bool,
+    /// Whether operations aren't just drawn: they come from a tape, read records back, or expect
+    /// properties of them.
+    special: bool,
+    /// The number of the phase's and group's counter.
+    counter: usize,
+    /// Whether an operation's intended start is its issue: its client has a thread, and neither a
+    /// schedule nor a think time.
+    pub(crate) unpaced: bool,
     turn: ScheduledOp,
     /// When the client would have been free if the worker had never been late.
     free_ns: u64,
@@ -43,8 +51,6 @@ pub(crate) struct Operation<'a> {
     pub(crate) taped_op: TapedOp,
     /// The read of a read-modify-write whose update is in flight, and its number of records.
     read: Option<(Executed, u64)>,
-    /// The last complete operation and its phase, until it is recorded.
-    ended: Option<(usize, Sample)>,
     /// The bound values if they are needed when the answer arrives.
     own: Bound,
 }
@@ -81,6 +87,9 @@ impl<'a> Operation<'a> {
             ticket,
             checked,
             kept: checked || (logged && recorder.log_writer().is_some()),
+            special: is_special(sequence, group),
+            unpaced: false,
+            counter: sequence.counter(0, group.group),
             turn: ScheduledOp { phase: 0, number: 0, intended_ns: 0 },
             free_ns: sequence.start_ns(),
             begun_ns: 0,
@@ -88,7 +97,6 @@ impl<'a> Operation<'a> {
             expected: None,
             taped_op: TapedOp::NOTHING,
             read: None,
-            ended: None,
             own: Bound::default(),
         }
     }
@@ -101,6 +109,7 @@ impl<'a> Operation<'a> {
         self.begin_as(turn.phase, turn.number, turn.intended_ns, shared);
     }
 
+    #[inline(always)]
     fn begin_as(&mut self, phase: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
         self.draw(phase, number, intended_ns);
         if self.group.taped {
@@ -109,9 +118,7 @@ impl<'a> Operation<'a> {
             let bound = if self.keeps() { &mut self.own } else { shared };
             bind(self.group, self.sequence, &self.draw, bound);
         }
-        // Recorded only now: the key's chain of dependent multiplications overlaps with this.
-        self.write_down();
-        self.recorder.issue(phase, self.group.group);
+        self.recorder.issue(self.counter);
     }
 
     /// Whether the operations come from a tape.
@@ -127,6 +134,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Binds an operation of a tape: a key and a value on the tape are used as they are.
+    #[inline(never)]
     fn bind_taken(&mut self, shared: &mut Bound) {
         let keeps = self.keeps();
         let Self { group, sequence, draw, taped_op, own, .. } = self;
@@ -136,7 +144,7 @@ impl<'a> Operation<'a> {
             return bind_statement(group, sequence, draw, own);
         }
         if own.arguments.taped.is_empty() {
-            return bind(group, sequence, draw, if keeps { own } else { shared });
+            return bind_drawn(group, sequence, draw, if keeps { own } else { shared });
         }
         let Bound { key, values, arguments: ArgumentBuffer { taped, .. }, .. } = own;
         let (key, values) =
@@ -161,16 +169,29 @@ impl<'a> Operation<'a> {
         self.kept || self.draw.statement.is_some() || self.draw.kind == Kind::ReadModifyWrite
     }
 
-    #[inline]
+    #[inline(always)]
     fn draw(&mut self, phase: usize, number: u64, intended_ns: u64) {
         if phase != self.turn.phase {
             self.group = &self.sequence.phases[phase].groups[self.seat];
+            self.counter = self.sequence.counter(phase, self.group.group);
+            self.special = is_special(self.sequence, self.group);
         }
-        let stream = &self.group.stream;
-        self.turn.phase = phase;
-        self.turn.number = number;
-        self.turn.intended_ns = intended_ns;
+        self.turn = ScheduledOp { phase, number, intended_ns };
         self.read = None;
+        let stream = &self.group.stream;
+        if self.special {
+            self.draw_special(number);
+        } else {
+            stream.draw_into(number, &self.sequence.inserts, &mut self.draw);
+        }
+        if self.draw.kind == Kind::Insert && self.draw.statement.is_none() && !self.group.taped {
+            stream.insert_into(&mut self.draw, &self.sequence.inserts);
+        }
+    }
+
+    #[inline(never)]
+    fn draw_special(&mut self, number: u64) {
+        let stream = &self.group.stream;
         if self.group.taped {
             self.draw = self.taped_op.draw(number, &self.group.statements);
             return;
@@ -183,19 +204,6 @@ impl<'a> Operation<'a> {
             let tag = expected.tag.and_then(|_| stream.records().tag(self.draw.ordinal));
             self.expected = Some(Expected { tag, ..expected });
         }
-        if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
-            stream.insert_into(&mut self.draw, &self.sequence.inserts);
-        }
-    }
-
-    /// Records the last complete operation unless that is done. Must be called before the client
-    /// waits.
-    #[inline]
-    pub(crate) fn write_down(&mut self) {
-        if let Some((phase, sample)) = &self.ended {
-            self.recorder.complete(*phase, self.group.group, sample);
-        }
-        self.ended = None;
     }
 
     /// The request to execute now, bound to the same memory as when the operation began.
@@ -252,7 +260,7 @@ impl<'a> Operation<'a> {
             }
             Some(outcome) if !outcome.is_failure() => {
                 if late {
-                    self.recorder.note_read_late(self.turn.phase, self.group.group);
+                    self.recorder.note_read_late(self.counter);
                 }
                 self.verified(outcome, reply)
             }
@@ -295,6 +303,7 @@ impl<'a> Operation<'a> {
         }
     }
 
+    #[inline(never)]
     fn end_inserts(&self, outcome: Outcome) {
         let own = [self.draw.ordinal];
         let several = &self.own.arguments.inserted;
@@ -309,10 +318,14 @@ impl<'a> Operation<'a> {
     }
 
     /// Ends a part of a read-modify-write, which is measured as two parts and as a whole.
+    #[inline(never)]
     fn end_part(&mut self, done: Executed, rows: u64) -> bool {
         let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
             let action = Action::Part(Kind::Read);
+            if self.unpaced {
+                self.turn.intended_ns = done.issued_ns;
+            }
             let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
             self.recorder.record(self.turn.phase, group, &part);
             if done.outcome.is_failure() {
@@ -330,16 +343,21 @@ impl<'a> Operation<'a> {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
+        if self.unpaced {
+            self.turn.intended_ns = whole.issued_ns;
+        }
         if self.group.logged {
             self.log(whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
-        self.ended = Some((self.turn.phase, ended));
-        let begun_ns = self.turn.intended_ns.max(self.free_ns);
-        self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
+        self.recorder.complete(self.turn.phase, self.group.group, self.counter, &ended);
+        if !self.unpaced {
+            let begun_ns = self.turn.intended_ns.max(self.free_ns);
+            self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
+        }
     }
 
     /// Logs the operation if a log is written.
@@ -404,7 +422,12 @@ impl<'a> Operation<'a> {
     }
 }
 
-#[inline]
+/// Whether operations aren't just drawn.
+fn is_special(sequence: &PhaseSequence, group: &GroupShared) -> bool {
+    group.taped || sequence.scan.is_some() || group.expected.is_some()
+}
+
+#[inline(always)]
 fn bind(group: &GroupShared, sequence: &PhaseSequence, draw: &Draw, bound: &mut Bound) {
     if draw.statement.is_some() {
         return bind_statement(group, sequence, draw, bound);
@@ -421,6 +444,12 @@ fn bind(group: &GroupShared, sequence: &PhaseSequence, draw: &Draw, bound: &mut 
         }
         Kind::Read | Kind::Scan | Kind::Delete => {}
     }
+}
+
+/// [`bind`] of an operation from a tape, without its key and value.
+#[inline(never)]
+fn bind_drawn(group: &GroupShared, sequence: &PhaseSequence, draw: &Draw, bound: &mut Bound) {
+    bind(group, sequence, draw, bound);
 }
 
 /// [`bind`] with a key or a value from a tape.

@@ -21,6 +21,7 @@ impl Pulse {
         Self { waits_ns: AtomicU64::new(NOT_WAITING), ..Self::default() }
     }
 
+    #[inline]
     pub(crate) fn completed(&self) -> u64 {
         self.completed.load(Ordering::Relaxed)
     }

@@ -242,7 +242,48 @@ pub(crate) enum Source<'a> {
     Own(RefCell<Schedule>),
 }
 
+/// The numbers of a client with a thread in the closed model without think time, whose instants
+/// never go back.
+#[derive(Debug)]
+pub(crate) struct Unpaced<'a> {
+    phases: &'a [Counter],
+    partition: Option<NumberPartition>,
+    phase: usize,
+    next_start_ns: u64,
+    /// Unused numbers that were taken from the counter.
+    chunk: Cell<(u64, u64)>,
+}
+
+impl Unpaced<'_> {
+    /// The phase and the number of the operation after `ready_ns`; `None` after the last number.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, ready_ns: u64) -> Option<(usize, u64)> {
+        if ready_ns >= self.next_start_ns {
+            self.enter_phase(ready_ns);
+        }
+        let local = self.phases[self.phase].take(&self.chunk)?;
+        let number = self.partition.map_or(local, |partition| partition.nth(local));
+        Some((self.phase, number))
+    }
+
+    #[cold]
+    fn enter_phase(&mut self, ready_ns: u64) {
+        let begun = self.phases.iter().rposition(|phase| phase.start_ns <= ready_ns).unwrap_or(0);
+        if begun != self.phase {
+            (self.phase, self.chunk) = (begun, Cell::default());
+        }
+        self.next_start_ns = self.phases.get(begun + 1).map_or(u64::MAX, |next| next.start_ns);
+    }
+}
+
 impl<'a> Source<'a> {
+    /// The numbers without a schedule, if the source has no think time.
+    pub(crate) fn unpaced(&self) -> Option<Unpaced<'a>> {
+        let Self::Closed { phases, partition, think_time_ns: 0, .. } = self else { return None };
+        let (partition, chunk) = (*partition, Cell::default());
+        Some(Unpaced { phases, partition, phase: 0, next_start_ns: 0, chunk })
+    }
+
     /// The queue in which clients with threads wait for access to their schedule. The first one
     /// holds it and waits for the next arrival; the others wait for the first. So only one thread
     /// at a time polls the clock. `None` if clients needn't wait for others.
@@ -278,8 +319,10 @@ impl<'a> Source<'a> {
         match self {
             Self::Closed { phases, partition, think_time_ns, chunks } => {
                 let intended_ns = ready_ns + think_time_ns;
-                let phase =
-                    phases.iter().rposition(|phase| phase.start_ns <= intended_ns).unwrap_or(0);
+                let mut phase = phases.len() - 1;
+                while phase > 0 && phases[phase].start_ns > intended_ns {
+                    phase -= 1;
+                }
                 let local = phases[phase].take(&chunks[phase])?;
                 let number = partition.map_or(local, |partition| partition.nth(local));
                 Some(ScheduledOp { phase, number, intended_ns })

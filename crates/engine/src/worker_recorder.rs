@@ -72,6 +72,26 @@ pub(crate) struct Counts {
     pub(crate) last_completed_ns: u64,
 }
 
+/// [`Counts`] that a worker advances one by one.
+#[derive(Debug, Default)]
+struct CountCells {
+    issued: Cell<u64>,
+    completed: Cell<u64>,
+    read_late: Cell<u64>,
+    last_completed_ns: Cell<u64>,
+}
+
+impl CountCells {
+    fn get(&self) -> Counts {
+        Counts {
+            issued: self.issued.get(),
+            completed: self.completed.get(),
+            read_late: self.read_late.get(),
+            last_completed_ns: self.last_completed_ns.get(),
+        }
+    }
+}
+
 /// A worker's totals of a phase sequence.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -103,7 +123,7 @@ pub(crate) struct WorkerRecorder<'a> {
     interval: Cell<u32>,
     drain: Cell<bool>,
     boundary_ns: Cell<u64>,
-    counts: Vec<Cell<Counts>>,
+    counts: Vec<CountCells>,
     phases: RefCell<Vec<PhaseTotals>>,
     /// The thread's resource use when the phase began.
     before: Cell<ThreadUsage>,
@@ -179,7 +199,7 @@ impl<'a> WorkerRecorder<'a> {
             interval: Cell::new(0),
             drain: Cell::new(false),
             boundary_ns: Cell::new(0),
-            counts: vec![Cell::default(); sequence.counters()],
+            counts: (0..sequence.counters()).map(|_| CountCells::default()).collect(),
             phases: RefCell::new(sequence.phases.iter().map(|_| PhaseTotals::default()).collect()),
             before: Cell::new(ThreadUsage::now(channel.idle_spin_ns.get())),
             reports_under_way: Cell::new(0),
@@ -196,33 +216,27 @@ impl<'a> WorkerRecorder<'a> {
         if self.drain.get() { u64::MAX } else { self.boundary_ns.get().min(self.sequence.end_ns()) }
     }
 
+    /// Counts a request of an operation's first part.
     #[inline]
-    fn count(&self, phase: usize, group: usize, add: impl FnOnce(&mut Counts)) {
-        let counter = &self.counts[self.sequence.counter(phase, group)];
-        let mut counts = counter.get();
-        add(&mut counts);
-        counter.set(counts);
-    }
-
-    #[inline]
-    pub(crate) fn issue(&self, phase: usize, group: usize) {
-        self.count(phase, group, |counts| counts.issued += 1);
+    pub(crate) fn issue(&self, counter: usize) {
+        let counts = &self.counts[counter];
+        counts.issued.set(counts.issued.get() + 1);
     }
 
     /// Counts an answer that was read late.
     #[cold]
-    pub(crate) fn note_read_late(&self, phase: usize, group: usize) {
-        self.count(phase, group, |counts| counts.read_late += 1);
+    pub(crate) fn note_read_late(&self, counter: usize) {
+        let counts = &self.counts[counter];
+        counts.read_late.set(counts.read_late.get() + 1);
     }
 
     /// Records and counts a complete operation.
     #[inline]
-    pub(crate) fn complete(&self, phase: usize, group: usize, sample: &Sample) {
+    pub(crate) fn complete(&self, phase: usize, group: usize, counter: usize, sample: &Sample) {
         self.record(phase, group, sample);
-        self.count(phase, group, |counts| {
-            counts.completed += 1;
-            counts.last_completed_ns = sample.completed_ns;
-        });
+        let counts = &self.counts[counter];
+        counts.completed.set(counts.completed.get() + 1);
+        counts.last_completed_ns.set(sample.completed_ns);
         self.pulse.complete();
     }
 
@@ -333,7 +347,7 @@ impl<'a> WorkerRecorder<'a> {
     }
 
     fn counts(&self) -> Vec<Counts> {
-        self.counts.iter().map(Cell::get).collect()
+        self.counts.iter().map(CountCells::get).collect()
     }
 
     /// Takes the memory of earlier reports back before another report is sent.

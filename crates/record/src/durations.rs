@@ -27,7 +27,7 @@ impl Durations {
     pub(crate) fn of(tally: &Tally) -> Self {
         let counts = tally.counts();
         let count = counts.iter().map(|(_, count)| count).sum();
-        let (sum_ns, min_ns, max_ns) = (tally.sum_ns, tally.min_ns, tally.max_ns);
+        let (sum_ns, min_ns, max_ns) = (tally.sum_ns.into(), tally.min_ns, tally.max_ns);
         Self { counts, count, sum_ns, min_ns, max_ns }
     }
 

@@ -60,6 +60,9 @@ pub(crate) struct Series<T = Durations> {
     pub(crate) service: T,
     pub(crate) response: T,
     pub(crate) wait: T,
+    /// Durations that are both service and response times, of operations without a wait. A worker
+    /// records them once; [`SeriesTally::add`] adds them to the others.
+    alike: T,
 }
 
 pub(crate) type SeriesTally = Series<Tally>;
@@ -76,6 +79,7 @@ impl<T> Series<T> {
             service: convert(&self.service),
             response: convert(&self.response),
             wait: convert(&self.wait),
+            alike: convert(&self.alike),
         }
     }
 
@@ -115,13 +119,23 @@ impl SeriesTally {
 
     #[inline]
     pub(crate) fn record(&mut self, sample: &Sample) {
+        self.count += 1;
+        self.rows += sample.rows;
+        if sample.intended_ns == sample.issued_ns {
+            self.alike.record(sample.completed_ns.saturating_sub(sample.issued_ns));
+        } else {
+            self.record_apart(sample);
+        }
+    }
+
+    /// Records an operation that waited for its issue.
+    #[inline(never)]
+    fn record_apart(&mut self, sample: &Sample) {
         let Sample { intended_ns, free_ns, issued_ns, completed_ns, .. } = *sample;
         let wait_ns = issued_ns.saturating_sub(intended_ns);
-        self.count += 1;
         self.late += u64::from(wait_ns > LATE_TOLERANCE_NS);
         let busy_ns = free_ns.min(issued_ns).saturating_sub(intended_ns);
         self.late_busy += u64::from(busy_ns > LATE_TOLERANCE_NS);
-        self.rows += sample.rows;
         self.service.record(completed_ns.saturating_sub(issued_ns));
         self.response.record(completed_ns.saturating_sub(intended_ns));
         self.wait.record(wait_ns);
@@ -135,11 +149,15 @@ impl SeriesTally {
     }
 
     pub(crate) fn add(&mut self, other: &PackedSeries, values: &mut ValueReader<'_>) {
-        self.add_all(other, |tally, packed| tally.add_packed(packed, values));
+        self.add_all(other, |tally, packed| _ = tally.add_packed(packed, values));
+        self.service.add_packed(&other.alike, &mut values.clone());
+        let without_wait = self.response.add_packed(&other.alike, values);
+        self.wait.add_zeros(without_wait);
     }
 
     pub(crate) fn clear(&mut self) {
-        [&mut self.service, &mut self.response, &mut self.wait].into_iter().for_each(Tally::clear);
+        let tallies = [&mut self.service, &mut self.response, &mut self.wait, &mut self.alike];
+        tallies.into_iter().for_each(Tally::clear);
         (self.count, self.late, self.late_busy, self.rows) = (0, 0, 0, 0);
         self.carried = Carried::default();
     }

@@ -40,7 +40,8 @@ pub(crate) struct Tally {
     listed: Vec<u16>,
     /// Counts beyond those above, ascending by bucket.
     large: Vec<BucketCount>,
-    pub(crate) sum_ns: u128,
+    /// Of the values of an interval, which 64 bits hold: together at most five million hours.
+    pub(crate) sum_ns: u64,
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
     /// From the least to the largest: one comparison checks whether a value is between them.
@@ -67,7 +68,7 @@ impl Tally {
         if value_ns.wrapping_sub(self.min_ns) > self.span_ns {
             self.stretch(value_ns, value_ns);
         }
-        self.sum_ns += u128::from(value_ns);
+        self.sum_ns = self.sum_ns.wrapping_add(value_ns);
         let bucket = bucket_of(value_ns);
         if let Some(count) = self.window.get_mut(bucket.wrapping_sub(self.first)) {
             let (more, is_full) = count.overflowing_add(1);
@@ -96,19 +97,28 @@ impl Tally {
         }
     }
 
-    /// Adds the values of another tally, the next ones of the reader.
-    pub(crate) fn add_packed(&mut self, tally: &PackedTally, values: &mut ValueReader<'_>) {
-        for bucket in values.listed.by_ref().take(tally.listed) {
-            self.add(usize::from(*bucket), 1);
-        }
-        for (bucket, count) in values.counted.by_ref().take(tally.counted) {
-            self.add(usize::from(*bucket), u64::from(*count));
-        }
-        for (bucket, count) in values.large.by_ref().take(tally.large) {
-            self.add(usize::from(*bucket), *count);
-        }
+    /// Adds the values of another tally, the next ones of the reader, and returns their number.
+    pub(crate) fn add_packed(&mut self, tally: &PackedTally, values: &mut ValueReader<'_>) -> u64 {
+        let mut added = 0;
+        let mut add = |bucket: u16, count: u64| {
+            self.add(usize::from(bucket), count);
+            added += count;
+        };
+        let ValueReader { listed, counted, large } = values;
+        listed.take(tally.listed).for_each(|bucket| add(*bucket, 1));
+        counted.take(tally.counted).for_each(|(bucket, count)| add(*bucket, (*count).into()));
+        large.take(tally.large).for_each(|(bucket, count)| add(*bucket, *count));
         self.sum_ns += tally.sum_ns;
         self.stretch(tally.min_ns, tally.max_ns);
+        added
+    }
+
+    /// Adds a number of values of 0.
+    pub(crate) fn add_zeros(&mut self, count: u64) {
+        if count > 0 {
+            self.add(0, count);
+            self.stretch(0, 0);
+        }
     }
 
     /// Clears the values and keeps the memory.
@@ -240,7 +250,7 @@ impl Tally {
 /// A worker's packed tally, with the number of its packed values.
 #[derive(Debug)]
 pub(crate) struct PackedTally {
-    sum_ns: u128,
+    sum_ns: u64,
     min_ns: u64,
     max_ns: u64,
     listed: usize,
@@ -271,7 +281,7 @@ impl PackedValues {
 }
 
 /// Reads packed values.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ValueReader<'a> {
     listed: Iter<'a, u16>,
     counted: Iter<'a, (u16, u16)>,

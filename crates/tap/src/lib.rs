@@ -24,7 +24,7 @@ mod verbs;
 mod word;
 
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,9 +36,9 @@ use kvmark_trace::HashKey;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use thiserror::Error;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use content::Keeper;
+use forward::Inbox;
 use recorder::Recorder;
 use shared::Shared;
 use store::Files;
@@ -107,23 +107,24 @@ pub fn run(
     let (of_store, disk_bytes) = (Arc::clone(&shared), settings.disk_bytes);
     let store =
         begin("kvmark-tape", move || store::write_all(files, &written, disk_bytes, &of_store))?;
-    let mut threads = Vec::new();
+    let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
     for number in 0..settings.threads {
         let memory_bytes = settings.memory_bytes / settings.threads;
         let keeper = Keeper::new(settings.keep, hash_key, Arc::clone(&shared));
         let recorder = Recorder::new(keeper, pieces.clone(), number, memory_bytes);
-        let (sender, clients) = unbounded_channel();
-        let settings = settings.clone();
-        threads.push((sender, begin("kvmark-tap", || forward::run(settings, recorder, clients))?));
+        let (inbox, outbox) =
+            Inbox::new().map_err(|problem| TapError::Thread(problem.to_string()))?;
+        let protocol = settings.protocol;
+        inboxes.push(inbox);
+        threads.push(begin("kvmark-tap", move || forward::run(protocol, recorder, outbox))?);
     }
     drop(pieces);
-    let senders: Vec<_> = threads.iter().map(|(sender, _)| sender.clone()).collect();
-    accept_all(&listener, listens, &senders, &shared, is_wanted);
-    drop((listener, senders));
+    accept_all(&listener, listens, &inboxes, &shared, settings, is_wanted);
+    drop(listener);
+    inboxes.iter().for_each(|inbox| inbox.send(None));
     let start_unix_ns = shared.start_unix_ns;
     let mut report = TapReport { start_unix_ns, ..TapReport::default() };
-    for (sender, thread) in threads {
-        drop(sender);
+    for thread in threads {
         let ended = joined(thread)?;
         report.add(ended.map_err(|problem| TapError::Thread(problem.to_string()))?);
     }
@@ -144,15 +145,18 @@ fn joined<T>(thread: JoinHandle<T>) -> Result<T, TapError> {
     thread.join().map_err(|_| TapError::Thread("by a defect in kvmark".to_owned()))
 }
 
-/// Distributes clients over the threads, round-robin.
+/// Distributes clients over the threads, round-robin. Each is connected on a thread of its own, so
+/// that none waits for another.
 fn accept_all(
     listener: &TcpListener,
     listens: SocketAddr,
-    threads: &[UnboundedSender<TcpStream>],
+    inboxes: &[Inbox],
     shared: &Shared,
+    settings: &Settings,
     is_wanted: &mut dyn FnMut(&Progress) -> bool,
 ) {
-    let mut next_thread = threads.iter().cycle();
+    let mut next_inbox = inboxes.iter().cycle();
+    let settings = Arc::new(settings.clone());
     let mut asked_ns = 0;
     loop {
         let now_ns = shared.now_ns();
@@ -183,9 +187,12 @@ fn accept_all(
         match taken {
             Ok(client) => {
                 shared.connections.fetch_add(1, Relaxed);
-                let thread = next_thread.next().expect("a tap has threads");
-                // A thread that a defect ended is reported when the tap ends.
-                drop(thread.send(client));
+                let inbox = next_inbox.next().expect("a tap has threads");
+                let (target, settings) = (inbox.clone(), Arc::clone(&settings));
+                let reach = move || target.send(Some(forward::reach(client, &settings)));
+                if let Err(problem) = begin("kvmark-reach", reach) {
+                    inbox.send(Some(Err(problem.to_string())));
+                }
             }
             Err(problem) if problem.kind() == ErrorKind::WouldBlock => {}
             Err(_) => thread::sleep(PAUSE),

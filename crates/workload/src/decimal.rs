@@ -91,6 +91,45 @@ impl Decimal {
     }
 }
 
+/// Number of digits after the first ones of [`with_sixteen`].
+pub(crate) const SIXTEEN: usize = 16;
+/// Least number of [`with_sixteen`], and the end of its numbers.
+const SIXTEEN_FROM: u64 = TEN_TO_THE_16TH;
+const SIXTEEN_UNTIL: u64 = 1000 * TEN_TO_THE_16TH;
+
+/// The text of a number from 10^16 to below 10^19: up to three digits with their number in the last
+/// octet, then sixteen digits. `None` for other numbers.
+#[inline(always)]
+pub(crate) fn with_sixteen(number: u64) -> Option<([u8; 4], [u8; SIXTEEN])> {
+    if !(SIXTEEN_FROM..SIXTEEN_UNTIL).contains(&number) {
+        return None;
+    }
+    let (upper, high) = (number / TEN_TO_THE_8TH, number / TEN_TO_THE_16TH);
+    let middle = upper - high * TEN_TO_THE_8TH;
+    let low = number - upper * TEN_TO_THE_8TH;
+    let both =
+        u128::from(eight_digits(middle) | ZEROS) | u128::from(eight_digits(low) | ZEROS) << 64;
+    Some((FIRST_DIGITS[high as usize], both.to_le_bytes()))
+}
+
+/// The text of each number below 1000 without leading zeros, and its length in the last octet.
+static FIRST_DIGITS: [[u8; 4]; 1000] = {
+    let mut texts = [[0; 4]; 1000];
+    let mut number = 0;
+    while number < 1000 {
+        let digits = [number / 100, number / 10 % 10, number % 10];
+        let zeros = (number < 100) as usize + (number < 10) as usize;
+        let mut place = zeros;
+        while place < 3 {
+            texts[number][place - zeros] = b'0' + digits[place] as u8;
+            place += 1;
+        }
+        texts[number][3] = 3 - zeros as u8;
+        number += 1;
+    }
+    texts
+};
+
 /// Number of digits of [`eight_characters`].
 pub(crate) const EIGHT: usize = 8;
 
@@ -130,6 +169,11 @@ mod tests {
         let edges = powers.flat_map(|power| [power - 1, power, power + 1, power / 7 * 3]);
         for number in edges.chain([u64::MAX, u64::MAX - 1]).chain(0..100_000) {
             assert_eq!(text(Decimal::of(false, number)), number.to_string());
+            let with = with_sixteen(number).map(|(first, rest)| {
+                [&first[..first[3].into()], &rest].concat().into_iter().map(char::from).collect()
+            });
+            let is_long = (17..20).contains(&number.to_string().len());
+            assert_eq!(with, is_long.then(|| number.to_string()));
         }
         for number in [0, 1, -1, 9, -10, i64::from(i32::MIN), i64::MAX, i64::MIN] {
             assert_eq!(text(Decimal::of(number < 0, number.unsigned_abs())), number.to_string());

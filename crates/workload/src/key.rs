@@ -2,7 +2,7 @@
 
 use kvmark_plan::{KeyOrder, KeyText};
 
-use crate::decimal::{Decimal, EIGHT, eight_characters};
+use crate::decimal::{Decimal, EIGHT, ROOM, SIXTEEN, eight_characters, with_sixteen};
 
 const FNV_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
@@ -41,6 +41,8 @@ pub(crate) struct KeyWriter {
     /// Length of the keys of numbers below 10^8, if padding makes them equally long and they fit
     /// into the blank.
     padded: Option<usize>,
+    /// Whether numbers of more than sixteen digits need no padding and fit into the blank.
+    is_short: bool,
     order: KeyOrder,
 }
 
@@ -51,12 +53,37 @@ impl KeyWriter {
         let zero_padding = text.zero_padding as usize;
         let length = prefix.len() + zero_padding;
         let padded = (zero_padding >= EIGHT && length <= BLANK).then_some(length);
-        Self { prefix, blank, zero_padding, padded, order: text.order }
+        let is_short = zero_padding <= SIXTEEN && prefix.len() + SIXTEEN + 4 <= BLANK;
+        Self { prefix, blank, zero_padding, padded, is_short, order: text.order }
     }
 
     /// Appends the text of an ordinal.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
+        if self.order == KeyOrder::Hashed
+            && let hash = ycsb_hash(ordinal)
+            && let (Some(digits), true) = (with_sixteen(hash.cast_unsigned()), self.is_short)
+        {
+            return self.append_short(digits, bytes);
+        }
+        self.append_seldom(ordinal, bytes);
+    }
+
+    /// Appends a key of a number with more than sixteen digits.
+    #[inline(always)]
+    fn append_short(&self, (first, sixteen): ([u8; 4], [u8; 16]), bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        bytes.extend_from_slice(&self.blank);
+        let digits = start + self.prefix.len();
+        let end = digits + usize::from(first[3]);
+        // The number of the first digits is overwritten.
+        bytes[digits..digits + 4].copy_from_slice(&first);
+        bytes[end..end + 16].copy_from_slice(&sixteen);
+        bytes.truncate(end + 16);
+    }
+
+    #[inline(never)]
+    fn append_seldom(&self, ordinal: u64, bytes: &mut Vec<u8>) {
         if self.order == KeyOrder::Ordered
             && let (Some(length), Some(digits)) = (self.padded, eight_characters(ordinal))
         {
@@ -82,11 +109,17 @@ impl KeyWriter {
             bytes.truncate(digits + length);
         } else {
             bytes.truncate(start);
-            bytes.extend_from_slice(&self.prefix);
-            bytes.resize(digits, b'0');
-            let (text, length) = number.written();
-            bytes.extend_from_slice(&text[..length]);
+            self.append_long(number.written(), digits, bytes);
         }
+    }
+
+    /// Appends a key that is longer than the blank.
+    #[cold]
+    fn append_long(&self, number: ([u8; ROOM], usize), digits: usize, bytes: &mut Vec<u8>) {
+        let (text, length) = number;
+        bytes.extend_from_slice(&self.prefix);
+        bytes.resize(digits, b'0');
+        bytes.extend_from_slice(&text[..length]);
     }
 
     #[inline(always)]

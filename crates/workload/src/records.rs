@@ -84,7 +84,7 @@ impl Records {
     }
 
     /// Replaces `key` by the key of an ordinal. Allocates only while `key` grows.
-    #[inline]
+    #[inline(always)]
     pub fn key_into(&self, ordinal: u64, key: &mut Vec<u8>) {
         key.clear();
         self.keys.append(ordinal, key);

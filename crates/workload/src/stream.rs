@@ -115,7 +115,7 @@ impl Stream {
     }
 
     /// [`Self::draw`] in place, which avoids a copy through memory.
-    #[inline]
+    #[inline(always)]
     pub fn draw_into(&self, number: u64, inserts: &InsertSequence, draw: &mut Draw) {
         *draw = self.draw_at(number, self.frontier(inserts), inserts);
     }
@@ -145,11 +145,7 @@ impl Stream {
             let is_available = |ordinal| inserts.was_available(ordinal, frontier);
             self.keys.choose(number, &mut self.ranks.random(number), frontier, is_available)
         };
-        let scan_length = if kind == Kind::Scan {
-            self.scan_length.draw(&mut self.scan_lengths.random(number))
-        } else {
-            0
-        };
+        let scan_length = if kind == Kind::Scan { self.scan_length(number) } else { 0 };
         let field = if self.one_field[kind as usize] {
             // Below the number of fields, which is 32 bits.
             self.fields.random(number).below(self.records.fields().into()) as u32
@@ -160,6 +156,12 @@ impl Stream {
     }
 
     /// The operation that replaces an insert when the dataset is full.
+    /// Records that a scan reads. Not inlined: a scan takes long itself.
+    #[inline(never)]
+    fn scan_length(&self, number: u64) -> u64 {
+        self.scan_length.draw(&mut self.scan_lengths.random(number))
+    }
+
     #[cold]
     fn when_full(&self, insert: MixEntry) -> MixEntry {
         let template = insert.statement.and_then(|index| self.templates[index as usize].as_ref());

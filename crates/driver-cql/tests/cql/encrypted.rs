@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use kvmark_plan::{Kind, Outcome};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, crypto};
 use serde_json::{Value, json};
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::{ServerConfig, crypto};
 
 use crate::common::{execute, layout, open, refusal, request, run, session};
 use crate::peer::{Act, Guard, Peer};

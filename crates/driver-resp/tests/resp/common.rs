@@ -1,5 +1,9 @@
 //! Helpers of the tests.
 
+use std::future::poll_fn;
+use std::sync::mpsc::Receiver;
+use std::task::Poll;
+
 use kvmark_driver::{Layout, OpenError};
 use kvmark_driver_resp::Resp;
 use kvmark_testing::client;
@@ -25,4 +29,9 @@ pub(crate) fn open_layout(
 /// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value) -> String {
     client::refusal(open(address, options))
+}
+
+/// Waits for a signal of a server.
+pub(crate) async fn heard(signal: &Receiver<()>) {
+    poll_fn(|_| signal.try_recv().map_or(Poll::Pending, Poll::Ready)).await;
 }

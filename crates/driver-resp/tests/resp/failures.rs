@@ -2,15 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::Mutex;
+use std::pin::pin;
+use std::sync::mpsc::channel;
 use std::thread;
 
 use futures_util::future::{Either, select};
 use kvmark_plan::{Kind, Outcome};
 use serde_json::json;
-use tokio::sync::oneshot;
 
-use crate::common::{execute, open, read, refusal, request, run, session, with_session};
+use crate::common::{execute, heard, open, read, refusal, request, run, session, with_session};
 use crate::scripted::{Server, record};
 
 /// The outcome and failure text of a read that gets this reply, and the number of connections after
@@ -100,11 +100,10 @@ fn a_push_message_answers_no_request() {
 
 #[test]
 fn the_late_reply_of_an_abandoned_request_is_dropped() {
-    let (arrived, heard) = oneshot::channel();
-    let arrived = Mutex::new(Some(arrived));
+    let (arrived, signal) = channel();
     let server = Server::of_sessions(move |_, peer| {
         peer.hear();
-        arrived.lock().unwrap().take().unwrap().send(()).unwrap();
+        arrived.send(()).unwrap();
         let second = peer.hear().unwrap();
         peer.say(&(record("late") + &record(second.rsplit(' ').next().unwrap())));
         peer.echo();
@@ -112,7 +111,7 @@ fn the_late_reply_of_an_abandoned_request_is_dropped() {
     let driver = open(&server.address, json!({})).unwrap();
     with_session(&driver, async |session| {
         let first = Box::pin(read(&session, 0, "a"));
-        let Either::Right((_, given_up)) = select(first, heard).await else {
+        let Either::Right((_, given_up)) = select(first, pin!(heard(&signal))).await else {
             panic!("the server answered")
         };
         drop(given_up);

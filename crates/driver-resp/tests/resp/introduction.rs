@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use kvmark_plan::Outcome;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto};
 use serde_json::{Value, json};
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto};
 
 use crate::common::{open, read, refusal, with_session};
 use crate::scripted::{Server, record};

@@ -1,13 +1,13 @@
 //! Clients that share a connection.
 
-use std::sync::Mutex;
+use std::pin::pin;
+use std::sync::mpsc::channel;
 
 use futures_util::future::{Either, join, join_all, select};
 use kvmark_plan::Outcome;
 use serde_json::json;
-use tokio::sync::oneshot;
 
-use crate::common::{open, read, run, session};
+use crate::common::{heard, open, read, run, session};
 use crate::scripted::{Server, record};
 
 #[test]
@@ -37,11 +37,10 @@ fn requests_of_all_clients_are_in_flight_on_one_connection_and_replies_keep_thei
 
 #[test]
 fn giving_up_a_request_keeps_the_replies_of_the_others_in_order() {
-    let (arrived, heard) = oneshot::channel();
-    let arrived = Mutex::new(Some(arrived));
+    let (arrived, signal) = channel();
     let server = Server::of_sessions(move |_, peer| {
         let batch: Vec<_> = (0..3).map(|_| peer.hear().unwrap()).collect();
-        arrived.lock().unwrap().take().unwrap().send(()).unwrap();
+        arrived.send(()).unwrap();
         peer.hear();
         let reply = |command: &String| record(command.rsplit(' ').next().unwrap());
         peer.say(&(batch.iter().map(reply).collect::<String>() + &record("d")));
@@ -52,7 +51,7 @@ fn giving_up_a_request_keeps_the_replies_of_the_others_in_order() {
         let session = session(&driver, 4);
         let gives_up = async {
             let Either::Right((_, given_up)) =
-                select(Box::pin(read(&session, 0, "a")), heard).await
+                select(Box::pin(read(&session, 0, "a")), pin!(heard(&signal))).await
             else {
                 panic!("the server answered")
             };

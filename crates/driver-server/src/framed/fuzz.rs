@@ -135,7 +135,7 @@ impl<P: Protocol> Feed<P> {
         self.framed.renew(&self.target, || {
             // The other end isn't needed.
             let (socket, _) = UnixStream::pair().expect("a pair of sockets can be made");
-            Socket::new(OwnedFd::from(socket).into())
+            Socket::new(OwnedFd::from(socket).into(), None)
         });
         let exchanges = self.framed.exchanges(0);
         (self.ask)(exchanges);

@@ -1,35 +1,29 @@
 //! Connections outside of sessions, for single requests in sequence.
 
+use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kvmark_driver::OpenError;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::runtime::{Builder, Runtime};
-
 use super::poll::{FRAME_MAX, too_long};
-use super::protocol::{Protocol, in_time};
+use super::protocol::Protocol;
 use super::stream::Stream;
 use crate::failure::Failure;
+use crate::timers::Deadline;
+
+/// Buffer size of a read.
+const ROOM: usize = 4 << 10;
 
 /// One connection per server, kept while it is usable.
 #[derive(Debug)]
 pub struct Lines<P: Protocol> {
     /// The protocol.
     pub protocol: Arc<P>,
-    runtime: Runtime,
     streams: Mutex<Vec<(P::Target, Stream)>>,
 }
 
 impl<P: Protocol> Lines<P> {
-    /// Starts without connections. Must not be used within an asynchronous runtime.
-    ///
-    /// # Errors
-    /// [`OpenError::System`] if the system refuses an event loop.
-    pub fn new(protocol: Arc<P>) -> Result<Self, OpenError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime
-            .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
-        Ok(Self { protocol, runtime, streams: Mutex::default() })
+    /// Starts without connections.
+    pub fn new(protocol: Arc<P>) -> Self {
+        Self { protocol, streams: Mutex::default() }
     }
 
     /// The servers with an open connection.
@@ -47,28 +41,29 @@ impl<P: Protocol> Lines<P> {
         &self,
         target: &P::Target,
         request: &[u8],
-        send: impl AsyncFn(&mut Stream, &[u8]) -> Result<T, Failure>,
+        send: impl Fn(&mut Stream, &[u8]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let index = streams.iter().position(|(other, _)| other == target);
         let existing = index.map(|index| streams.swap_remove(index).1);
-        let work = async {
+        let deadline = Deadline::after(self.protocol.connect_timeout());
+        let work = || {
             let was_kept = existing.is_some();
             let mut open = match existing {
-                Some(open) => open,
-                None => self.protocol.dial(target).await?,
+                Some(open) => open.until(deadline),
+                None => self.protocol.dial(target, deadline)?,
             };
-            let mut answer = send(&mut open, request).await;
+            let mut answer = send(&mut open, request);
             if was_kept && answer.as_ref().is_err_and(Failure::ends_connection) {
-                open = self.protocol.dial(target).await?;
-                answer = send(&mut open, request).await;
+                open = self.protocol.dial(target, deadline)?;
+                answer = send(&mut open, request);
             }
             if !answer.as_ref().is_err_and(Failure::ends_connection) {
                 streams.push((target.clone(), open));
             }
             answer
         };
-        self.runtime.block_on(in_time(self.protocol.connect_timeout(), work))
+        deadline.judge(work())
     }
 }
 
@@ -76,15 +71,15 @@ impl<P: Protocol> Lines<P> {
 ///
 /// # Errors
 /// The connection failed, or the bytes don't follow the protocol.
-pub async fn ask<P: Protocol>(
+pub fn ask<P: Protocol>(
     stream: &mut Stream,
     request: &[u8],
     is_answer: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<u8>, Failure> {
     let broken = |error| Failure::broken(&error);
-    stream.write_all(request).await.map_err(broken)?;
-    stream.flush().await.map_err(broken)?;
-    let mut bytes = Vec::new();
+    stream.write_all(request).map_err(broken)?;
+    stream.flush().map_err(broken)?;
+    let (mut bytes, mut room) = (Vec::new(), [0; ROOM]);
     let mut scan = P::Scan::default();
     loop {
         if let Some(length) = P::scan(&mut scan, &bytes)? {
@@ -95,8 +90,11 @@ pub async fn ask<P: Protocol>(
             (bytes, scan) = (rest, P::Scan::default());
         } else if bytes.len() > FRAME_MAX {
             return Err(too_long());
-        } else if stream.read_buf(&mut bytes).await.map_err(broken)? == 0 {
-            return Err(Failure::closed(!bytes.is_empty()));
+        } else {
+            match stream.read(&mut room).map_err(broken)? {
+                0 => return Err(Failure::closed(!bytes.is_empty())),
+                length => bytes.extend_from_slice(&room[..length]),
+            }
         }
     }
 }

@@ -4,11 +4,10 @@ use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use kvmark_driver::Ticket;
-use kvmark_plan::Outcome;
 
 use super::stream::Stream;
 use crate::failure::Failure;
-use crate::timers::timeout;
+use crate::timers::Deadline;
 
 /// The ticket of an exchange that was given up.
 pub const ABANDONED: Ticket = u32::MAX;
@@ -25,9 +24,11 @@ pub trait Protocol: Send + Sync + 'static {
     /// Whether a lost connection is reopened without a request.
     const REOPENS: bool;
 
-    /// Opens a connection that is ready for requests: connects, encrypts, logs in. The caller
-    /// limits the time.
-    fn dial(&self, target: &Self::Target) -> impl Future<Output = Result<Stream, Failure>> + Send;
+    /// Opens a connection that is ready for requests: connects, encrypts, logs in.
+    ///
+    /// # Errors
+    /// One of these failed, or the deadline passed.
+    fn dial(&self, target: &Self::Target, deadline: Deadline) -> Result<Stream, Failure>;
 
     /// Limit on the time that [`Protocol::dial`] takes.
     fn connect_timeout(&self) -> Duration;
@@ -81,18 +82,4 @@ pub trait Exchanges: Default {
 
     /// Ends all exchanges and passes their tickets to `tell`.
     fn end(&mut self, tell: impl FnMut(Ticket));
-}
-
-/// Limits the time of work on a connection.
-///
-/// # Errors
-/// The work failed or took too long.
-pub async fn in_time<T>(
-    limit: Duration,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    timeout(limit, work).await.unwrap_or_else(|_| {
-        let text = format!("no connection within {} ms", limit.as_millis());
-        Err(Failure::new(Outcome::Connection, text))
-    })
 }

@@ -1,9 +1,9 @@
 //! A non-blocking socket, plain or encrypted.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 
-use tokio_rustls::rustls::ClientConnection;
+use rustls::ClientConnection;
 
 use crate::arrivals::{Arrivals, Received};
 
@@ -12,9 +12,9 @@ pub(crate) const ROOM: usize = 40 << 10;
 
 /// An open connection, plain or encrypted.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     /// Also a Unix socket, which sends and receives in the same way.
-    pub(crate) stream: TcpStream,
+    pub stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     /// Measures arrival times, if enabled.
     arrivals: Option<Box<Arrivals>>,
@@ -22,13 +22,8 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Wraps a non-blocking transport.
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, tls: None, arrivals: None }
-    }
-
-    /// The same transport with encryption.
-    pub(crate) fn encrypted(self, tls: ClientConnection) -> Self {
-        Self { tls: Some(Box::new(tls)), ..self }
+    pub fn new(stream: TcpStream, tls: Option<Box<ClientConnection>>) -> Self {
+        Self { stream, tls, arrivals: None }
     }
 
     /// Enables arrival times, if the kernel supports them. Encrypted bytes can't be assigned to a
@@ -41,8 +36,11 @@ impl Socket {
 
     /// Reads once; 0 bytes mean the end. The buffer must have [`ROOM`] bytes at least, because no
     /// event reports decrypted bytes that remain.
+    ///
+    /// # Errors
+    /// As for [`Read::read`].
     #[inline]
-    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Received> {
+    pub fn read(&mut self, room: &mut [u8]) -> io::Result<Received> {
         let length = match (&mut self.tls, &mut self.arrivals) {
             (None, Some(arrivals)) => return arrivals.read(&self.stream, room),
             (None, None) => self.stream.read(room)?,
@@ -52,8 +50,11 @@ impl Socket {
     }
 
     /// Writes as many bytes as possible and returns their number.
+    ///
+    /// # Errors
+    /// The connection failed.
     #[inline]
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => taken(self.stream.write(bytes)),
             Some(tls) => encrypt(&mut self.stream, tls, bytes),
@@ -62,8 +63,20 @@ impl Socket {
 
     /// Whether the encryption buffers unsent bytes.
     #[inline]
-    pub(crate) fn holds_back(&self) -> bool {
+    pub fn holds_back(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn shut(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            send_encrypted(&mut self.stream, tls)?;
+        }
+        self.stream.shutdown(Shutdown::Write)
     }
 }
 

@@ -1,25 +1,23 @@
-//! An asynchronous stream, for opening connections and for requests outside of polls.
+//! A blocking stream, for opening connections and for requests outside of polls.
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kvmark_plan::Outcome;
-use nix::sys::socket::{setsockopt, sockopt};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt,
+};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use super::socket::Socket;
-use crate::address::{HostPort, Target};
+use crate::address::Target;
 use crate::failure::Failure;
+use crate::timers::Deadline;
 use crate::tls::{Tls, advice};
 
 /// Idle time before the kernel probes the peer's machine, and the interval between probes.
@@ -27,13 +25,18 @@ pub const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Time without an acknowledgement after which the kernel closes the connection.
 pub const SILENCE: Duration = Duration::from_secs(30);
 
-/// A plain connection, or TLS over one.
+/// A connection, plain or encrypted, whose calls end at a deadline.
 #[derive(Debug)]
-pub enum Stream {
-    /// TCP or a Unix socket, which sends and receives in the same way.
-    Plain(TcpStream),
-    /// An encrypted connection.
-    Tls(Box<TlsStream<Self>>),
+pub struct Stream {
+    transport: Transport,
+    tls: Option<Box<ClientConnection>>,
+}
+
+/// TCP or a Unix socket, which sends and receives in the same way.
+#[derive(Debug)]
+struct Transport {
+    stream: TcpStream,
+    deadline: Deadline,
 }
 
 impl Stream {
@@ -41,51 +44,71 @@ impl Stream {
     ///
     /// # Errors
     /// The server is unreachable, or the TLS handshake failed.
-    pub async fn reach(target: &Target, tls: Option<&Tls>) -> Result<Self, Failure> {
+    pub fn reach(target: &Target, tls: Option<&Tls>, deadline: Deadline) -> Result<Self, Failure> {
         let stream = match target {
-            Target::Tcp(HostPort { host, port }) => Self::tcp((host.as_str(), *port), true).await?,
-            Target::Unix(path) => Self::unix(path).await?,
+            Target::Tcp(place) => Self::over_tcp(place.connect(deadline), true, deadline)?,
+            Target::Unix(path) => Self::unix(path, deadline)?,
         };
         let Some(tls) = tls else { return Ok(stream) };
         let name = tls.name_of(target.host());
         let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
-        stream.encrypted(&tls.config, name).await
+        stream.encrypted(&tls.config, name)
     }
 
     /// Connects over TCP.
     ///
     /// # Errors
     /// The server is unreachable.
-    pub async fn tcp(address: impl ToSocketAddrs, no_delay: bool) -> Result<Self, Failure> {
-        let reached = TcpStream::connect(address).await;
+    pub fn tcp(address: SocketAddr, no_delay: bool, deadline: Deadline) -> Result<Self, Failure> {
+        let reached = deadline.rest().and_then(|rest| TcpStream::connect_timeout(&address, rest));
+        Self::over_tcp(reached, no_delay, deadline)
+    }
+
+    fn over_tcp(
+        reached: io::Result<TcpStream>,
+        no_delay: bool,
+        deadline: Deadline,
+    ) -> Result<Self, Failure> {
         let stream = reached.map_err(|error| Failure::unreachable(&error))?;
         stream.set_nodelay(no_delay).map_err(|error| Failure::broken(&error))?;
         notice_lost_machines(&stream).map_err(|error| Failure::broken(&error.into()))?;
-        Ok(Self::Plain(stream))
+        Ok(Self { transport: Transport { stream, deadline }, tls: None })
     }
 
     /// Connects to a Unix socket.
     ///
     /// # Errors
     /// The server is unreachable.
-    pub async fn unix(path: &Path) -> Result<Self, Failure> {
-        let reached = UnixStream::connect(path).await.and_then(UnixStream::into_std);
-        let stream = reached.map_err(|error| Failure::unreachable(&error))?;
-        let stream = TcpStream::from_std(OwnedFd::from(stream).into());
-        Ok(Self::Plain(stream.map_err(|error| Failure::broken(&error))?))
+    pub fn unix(path: &Path, deadline: Deadline) -> Result<Self, Failure> {
+        let reach = || {
+            let flags = SockFlag::SOCK_CLOEXEC;
+            let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?.into();
+            let mut transport = Transport { stream, deadline };
+            // The limit on writing is also that on connecting to a server that doesn't accept.
+            transport.repeat(TcpStream::set_write_timeout, |stream| {
+                Ok(connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?)
+            })?;
+            Ok(Self { transport, tls: None })
+        };
+        reach().map_err(|error: io::Error| Failure::unreachable(&error))
     }
 
     /// Encrypts the connection. The server's certificate must be for this name.
     ///
     /// # Errors
     /// The TLS handshake failed, or the certificate isn't trusted.
-    pub async fn encrypted(
-        self,
+    pub fn encrypted(
+        mut self,
         config: &Arc<ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Self, Failure> {
-        match TlsConnector::from(Arc::clone(config)).connect(name, self).await {
-            Ok(stream) => Ok(Self::Tls(Box::new(stream))),
+        let tls = ClientConnection::new(Arc::clone(config), name);
+        let shaken = tls.map_err(io::Error::other).and_then(|mut tls| {
+            tls.complete_io(&mut self.transport)?;
+            Ok(tls)
+        });
+        match shaken {
+            Ok(tls) => Ok(Self { tls: Some(Box::new(tls)), ..self }),
             Err(error) => {
                 let refusal = error.to_string();
                 let text = format!("the TLS handshake failed ({refusal}){}", advice(&refusal));
@@ -94,15 +117,55 @@ impl Stream {
         }
     }
 
-    /// Converts it into a socket for polls. Must be called in the runtime that opened it.
-    pub(super) fn into_socket(self) -> io::Result<Socket> {
-        match self {
-            Self::Plain(stream) => Ok(Socket::new(stream.into_std()?)),
-            Self::Tls(stream) => {
-                let (stream, tls) = stream.into_inner();
-                Ok(stream.into_socket()?.encrypted(tls))
+    /// The same connection with another deadline.
+    pub(super) fn until(mut self, deadline: Deadline) -> Self {
+        self.transport.deadline = deadline;
+        self
+    }
+
+    /// Converts it into a socket for polls.
+    ///
+    /// # Errors
+    /// The kernel refuses a socket that doesn't block.
+    pub fn into_socket(self) -> io::Result<Socket> {
+        let Self { transport: Transport { stream, .. }, tls } = self;
+        stream.set_nonblocking(true)?;
+        Ok(Socket::new(stream, tls))
+    }
+}
+
+impl Transport {
+    /// Calls until the result isn't due to the time limit of `set_limit`, which is the remaining
+    /// time, or to a signal.
+    fn repeat<T>(
+        &mut self,
+        set_limit: impl Fn(&TcpStream, Option<Duration>) -> io::Result<()>,
+        mut call: impl FnMut(&mut TcpStream) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            set_limit(&self.stream, Some(self.deadline.rest()?))?;
+            match call(&mut self.stream) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                result => return result,
             }
         }
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.repeat(TcpStream::set_read_timeout, |stream| stream.read(room))
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.repeat(TcpStream::set_write_timeout, |stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -118,63 +181,46 @@ fn notice_lost_machines(stream: &TcpStream) -> nix::Result<()> {
     setsockopt(stream, sockopt::TcpUserTimeout, &(SILENCE.as_millis() as u32))
 }
 
-impl AsyncRead for Stream {
-    #[inline]
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.transport.read(room),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.transport).read(room),
         }
     }
 }
 
-impl AsyncWrite for Stream {
-    #[inline]
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.transport.write(bytes),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.transport).write(bytes),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
             // The kernel's sockets need no flush.
-            Self::Plain(_) => Poll::Ready(Ok(())),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+            None => Ok(()),
+            Some(tls) => rustls::Stream::new(&mut **tls, &mut self.transport).flush(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use nix::sys::socket::getsockopt;
-    use tokio::runtime::Builder;
 
     use super::*;
 
     #[test]
     fn the_kernel_probes_an_idle_connection() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let place = listener.local_addr().unwrap();
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let opened = runtime.block_on(Stream::tcp(place, true)).unwrap();
-        let Stream::Plain(stream) = opened else { panic!("it isn't over the network") };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let deadline = Deadline::after(Duration::from_secs(10));
+        let opened = Stream::tcp(listener.local_addr().unwrap(), true, deadline).unwrap();
+        let stream = opened.transport.stream;
         assert!(getsockopt(&stream, sockopt::KeepAlive).unwrap());
         assert_eq!(getsockopt(&stream, sockopt::TcpUserTimeout).unwrap(), 30_000);
         assert_eq!(getsockopt(&stream, sockopt::TcpKeepIdle).unwrap(), 10);

@@ -10,9 +10,9 @@ use kvmark_driver::{Completions, Reply, Ticket};
 use kvmark_driver_server::framed::{
     ABANDONED, Framed, Handler, Lost, Numbered, Protocol, Stream, poll,
 };
-use kvmark_driver_server::{Failure, HostPort};
+use kvmark_driver_server::timers::Deadline;
+use kvmark_driver_server::{Failure, HostPort, Target, Tls};
 use kvmark_plan::Outcome;
-use tokio::io::AsyncReadExt;
 
 /// Longer than any reply takes.
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
@@ -22,26 +22,35 @@ pub(crate) const PAUSE_MAX_NS: u64 = 35_000_000;
 /// Lines of the form `NUMBER TEXT`.
 pub(crate) struct Lines<const REOPENS: bool> {
     /// Whether a server sends a greeting.
-    greets: bool,
+    pub(crate) greets: bool,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) connect_timeout: Duration,
+}
+
+impl<const REOPENS: bool> Lines<REOPENS> {
+    /// Connections without a greeting and encryption.
+    pub(crate) const PLAIN: Self =
+        Self { greets: false, tls: None, connect_timeout: Duration::from_secs(3_600) };
 }
 
 impl<const REOPENS: bool> Protocol for Lines<REOPENS> {
-    type Target = HostPort;
+    type Target = Target;
     type Exchanges = Numbered;
     type Scan = usize;
 
     const REOPENS: bool = REOPENS;
 
-    async fn dial(&self, target: &HostPort) -> Result<Stream, Failure> {
-        let mut stream = Stream::tcp((target.host.as_str(), target.port), true).await?;
-        if self.greets {
-            while stream.read_u8().await.map_err(|error| Failure::broken(&error))? != b'\n' {}
+    fn dial(&self, target: &Target, deadline: Deadline) -> Result<Stream, Failure> {
+        let mut stream = Stream::reach(target, self.tls.as_ref(), deadline)?;
+        let mut byte = [if self.greets { 0 } else { b'\n' }];
+        while byte != *b"\n" {
+            stream.read_exact(&mut byte).map_err(|error| Failure::broken(&error))?;
         }
         Ok(stream)
     }
 
     fn connect_timeout(&self) -> Duration {
-        Duration::from_secs(10)
+        self.connect_timeout
     }
 
     fn reconnect_max(&self) -> Duration {
@@ -91,15 +100,10 @@ impl Completions for Clock {
 impl<const REOPENS: bool> Session<REOPENS> {
     /// A session with this number of connections to each server.
     pub(crate) fn new(width: usize) -> Self {
-        Self::of(Lines { greets: false }, width)
+        Self::of(Lines::PLAIN, width)
     }
 
-    /// The same for servers with a greeting.
-    pub(crate) fn of_greeted(width: usize) -> Self {
-        Self::of(Lines { greets: true }, width)
-    }
-
-    fn of(lines: Lines<REOPENS>, width: usize) -> Self {
+    pub(crate) fn of(lines: Lines<REOPENS>, width: usize) -> Self {
         let framed = Framed::new(Arc::new(lines), width).unwrap();
         let clock = Clock::default();
         let (sent, answers, lost, opened) = Default::default();
@@ -193,14 +197,15 @@ impl<const REOPENS: bool> Handler<Lines<REOPENS>> for Session<REOPENS> {
 /// A server whose connections are accepted by the test.
 pub(crate) struct Server {
     listener: TcpListener,
-    pub(crate) place: HostPort,
+    pub(crate) place: Target,
 }
 
 impl Server {
     pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        Self { listener, place: HostPort { host: "127.0.0.1".to_owned(), port } }
+        let place = Target::Tcp(HostPort { host: "127.0.0.1".to_owned(), port });
+        Self { listener, place }
     }
 
     /// Waits for the next connection.

@@ -5,5 +5,6 @@
 mod exchanges;
 mod lines;
 mod memory;
+mod opening;
 mod reopening;
 mod servers;

@@ -1,9 +1,9 @@
 //! Servers that are added and forgotten.
 
-use kvmark_driver_server::{Failure, HostPort};
+use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
 
-use crate::lines::{Server, Session};
+use crate::lines::{Lines, Server, Session};
 
 #[test]
 fn an_added_server_is_connected_by_itself_or_on_first_use() {
@@ -69,7 +69,8 @@ fn servers_with_outstanding_replies_or_without_a_connection_are_awaited() {
 
 #[test]
 fn a_server_forgotten_during_an_attempt_stays_closed() {
-    let (mut session, server) = (Session::<true>::of_greeted(1), Server::new());
+    let lines = Lines { greets: true, ..Lines::PLAIN };
+    let (mut session, server) = (Session::<true>::of(lines, 1), Server::new());
     let node = session.framed.find_or_add(&server.place);
     session.look();
     assert_eq!(session.framed.forget(node).len(), 0);
@@ -95,7 +96,7 @@ fn a_server_that_returns_keeps_its_index() {
 #[test]
 fn an_unreachable_server_is_named_and_another_one_can_be_opened() {
     let (mut session, server, gone) = (Session::<true>::new(4), Server::new(), Server::new());
-    let place = HostPort { ..gone.place.clone() };
+    let place = gone.place.clone();
     drop(gone);
     let error = session.framed.open(&place).unwrap_err().to_string();
     assert!(error.starts_with(&format!("can't use the server at {place}: it can't be reached (")));

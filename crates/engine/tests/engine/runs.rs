@@ -1,9 +1,11 @@
 //! Phases, stop rules, groups, outcomes and failures of whole runs.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::support::recording::Recording;
 use crate::support::{closed, completed, constant, plan, poisson, record, sim, total};
+use kvmark_driver::null::Null;
 use kvmark_engine::{Control, EngineError, Leave, Observer, Progress, run};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, StoppedBy};
@@ -43,6 +45,23 @@ fn too_many_clients_of_a_blocking_driver_are_refused_with_the_reason() {
     let text = error.to_string();
     assert!(text.contains("5000 clients are too many") && text.contains("at most 1024"), "{text}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_client_with_a_thread_and_no_schedule_intends_to_start_when_it_starts() {
+    let mut closed_plan = plan(closed(), 2);
+    closed_plan.phases[0].groups[0].operations = Some(1_000);
+    let null = || Null::open(&BTreeMap::new()).unwrap();
+    let unpaced = record(&closed_plan, null());
+    let reads = total(&unpaced, Kind::Read);
+    assert_eq!((reads.wait.quantiles.max, reads.wait.quantiles.mean), (0, 0.0));
+    assert_eq!(reads.response, reads.service);
+    assert_eq!(reads.count, 1_000);
+
+    let mut open_plan = plan(constant(1e6), 2);
+    open_plan.phases[0].groups[0].operations = Some(1_000);
+    let open = record(&open_plan, null());
+    assert!(total(&open, Kind::Read).wait.quantiles.max > 0);
 }
 
 #[test]

@@ -98,7 +98,7 @@ def _exported(run: Run, format: str) -> str:
 
 def report(
     words: list[str] = argument(
-        "RUN", "Runs, tag:NAME or study:ID.", autocompletion=completion.one_run
+        "RUN", "Runs, tag:NAME, study:ID or IMPORT#CASE.", autocompletion=completion.one_run
     ),
     output: Path | None = option(
         "FILE", "File or folder to write (default: kvmark-report.html).", "--output", "-o"
@@ -111,15 +111,25 @@ def report(
     quiet: options.Quiet = False,
 ) -> None:
     """Writes a report on runs."""
+    from kvmark.analysis.summary.imported import case_runs
     from kvmark.cli.judged import judge_and_keep
     from kvmark.report.views.gather import run_answers
 
     path = _report_path(output, format)
     records = Records.at(folder)
-    found = (entries_of(records, word, USABLE, bare_tags=False)[::-1] for word in words)
-    entries = {entry.id: entry for of_word in found for entry in of_word}
-    judged = judge_and_keep(records, [*entries])
-    answers = run_answers(map(records.open_entry, entries.values()), len(entries), judged)
+    chosen = {
+        (entry.id, *labels): entry
+        for name, *labels in (word.split("#") for word in words)
+        for entry in reversed(entries_of(records, name, USABLE, bare_tags=False))
+    }
+    judged = judge_and_keep(records, {entry.id: None for entry in chosen.values()})
+    runs = (
+        case
+        for (_, *labels), entry in chosen.items()
+        for run in [records.open_entry(entry)]
+        for case in (case_runs(run, labels) if labels else [run])
+    )
+    answers = run_answers(runs, len(chosen), judged)
     write_report(lambda page: page.runs_page(answers), path, format)
     if json:
         print_result("report", {"runs": [answer.summary.id for answer in answers], "report": path})

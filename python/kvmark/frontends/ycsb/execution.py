@@ -247,10 +247,17 @@ def execute_sequence(
             ended = [one.run for one in sequence.outcomes if one.run is not None]
             runs = [close_and_judge(journal.records, run).run for run in ended]
             if problem is not None:
-                raise problem
+                runs = [run for run in runs if not run.manifest.engine.interrupted]
+                if not runs:
+                    raise problem
             more = "see the report" if options.report else f"kvmark runs report {tag(journal.id)}"
             summary = sequence.scheduler.summary()
-            _print_table(runs, summary, options, more, is_timed=study.is_timed)
+            rows = _print_table(runs, summary, options, more, is_timed=study.is_timed)
+            if problem is not None:
+                raise problem
+            if not options.systems and not (options.json or options.quiet):
+                print(_NEXT, file=sys.stderr)
+            _check_valid(rows)
 
 
 def _check_systems(study: YcsbStudy, systems: Systems, on_existing: OnExisting) -> None:
@@ -328,7 +335,8 @@ def _print_table(
     more: str,
     *,
     is_timed: bool,
-) -> None:
+) -> Sequence[SequenceRow]:
+    """Prints the table, writes the report, and returns the rows."""
     # The time that a workload takes is a result only where it isn't the user's choice.
     manifests = None if is_timed else [run.manifest for run in runs]
     notes = closing_notes(summary, manifests)
@@ -346,11 +354,14 @@ def _print_table(
     else:
         print_answer(sequence_screen(answer, terminal_width(), more))
     save_report(lambda page: page.sequence_page(answer), options.report, quiet=options.json)
-    if not options.systems and not (options.json or options.quiet):
-        print(_NEXT, file=sys.stderr)
-    invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in answer.rows)
+    return answer.rows
+
+
+def _check_valid(rows: Sequence[SequenceRow]) -> None:
+    """Raises AnswerIsNo if a row is INVALID."""
+    invalid = sum(row.figures.verdict.judgement is Judgement.INVALID for row in rows)
     if invalid:
-        cases = f"{invalid} of {len(answer.rows)} cases {'is' if invalid == 1 else 'are'}"
+        cases = f"{invalid} of {len(rows)} cases {'is' if invalid == 1 else 'are'}"
         raise AnswerIsNo(f"{cases} INVALID, for the reasons above")
 
 

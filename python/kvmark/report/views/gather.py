@@ -245,9 +245,6 @@ def _store_facts(runs: Sequence[Run]) -> Mapping[str, StoreFacts]:
     for run in runs:
         by_store.setdefault(run.manifest.engine.system.system, []).append(run)
     facts = {store: _facts_of_store(own) for store, own in by_store.items()}
-    if len(facts) > 1:
-        # One process measures all, and its peak is that of the largest so far.
-        facts = {store: replace(one, peak_memory_bytes=None) for store, one in facts.items()}
     return {store: one for store, one in facts.items() if one != _NO_FACTS}
 
 
