@@ -167,10 +167,21 @@ impl Cluster {
                 self.refresh(watch).map(|()| events)
             });
             if events.is_err() {
+                self.add_contacts();
                 self.nodes.rotate_left(1);
                 thread::sleep(PAUSE);
                 events = self.begin(watch);
             }
+        }
+    }
+
+    /// Adds the contact points, whose names may have other addresses by now.
+    fn add_contacts(&mut self) {
+        for contact in &self.settings.address.nodes {
+            let found = contact.resolve(Deadline::after(self.settings.connect_timeout));
+            let mut addresses = found.unwrap_or_default();
+            addresses.retain(|address| !self.nodes.contains(address));
+            self.nodes.append(&mut addresses);
         }
     }
 

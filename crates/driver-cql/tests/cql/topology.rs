@@ -61,6 +61,20 @@ fn a_node_that_joins_is_found_although_the_control_connection_is_lost() {
 }
 
 #[test]
+fn a_contact_point_replaces_the_last_known_node() {
+    let mut peers = cluster(2);
+    peers[0].list(1);
+    let address = format!("{},{}", peers[0].address, peers[1].address);
+    let driver = open(&address, json!({"reconnect_max_ms": 10}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver);
+        assert_eq!(execute(&session, &request(Kind::Read, "k")).await.0, Outcome::Ok);
+        peers.remove(0).stop();
+        read_until_asked(&session, &peers[0]).await;
+    });
+}
+
+#[test]
 fn an_event_is_followed() {
     let peers = cluster(2);
     peers[0].list(1);
