@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+import target_folder
 from command_line import Kvmark
 
-from kvmark.errors import UsageError
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.testbed import cassandra, memcached, postgres, redis
-from kvmark.testbed.console import connect
+from kvmark.testbed.console import Console, connect
 from kvmark.testbed.control import take_down
+from kvmark.testbed.network import HOST, choose_ports
 from kvmark.testbed.state import Testbed
 from programs import needs
 from waiting import wait_until
 
+DYNALITE: Final = "dynalite@4.0.0"
 PATIENT = tuple(
     (f"{operation}_request_timeout", "5m") for operation in ("read", "range", "write", "truncate")
 )
@@ -47,6 +50,29 @@ def postgres_up(user: Kvmark, **options: Any) -> Testbed:
     needs("postgres")
     settings = (("shared_buffers", "16MB"), ("fsync", "off"))
     return postgres.up(postgres.PostgresOptions(settings=settings, **options), user.testbeds)
+
+
+def dynalite() -> tuple[subprocess.Popen[bytes], str]:
+    """Starts dynalite on a free loopback port; the tests in Rust use the same package."""
+    needs("npm", "node")
+    folder = target_folder.place() / "tmp" / DYNALITE
+    package = folder / "node_modules" / "dynalite"
+    if not package.exists():
+        install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix"]
+        subprocess.run([*install, folder, DYNALITE], check=True)
+    (port,) = choose_ports(None)
+    script = f"require('{package}')({{ createTableMs: 5 }}).listen({port}, '{HOST}')"
+    server = subprocess.Popen(["node", "-e", script], stdin=subprocess.DEVNULL)
+    console = Console("dynamodb", {"address": f"{HOST}:{port}"})
+
+    def answers() -> bool:
+        with suppress(SystemUnderTestError):
+            console.ask("ListTables", "{}")
+            return True
+        return False
+
+    wait_until(answers, "dynalite answers")
+    return server, f"{HOST}:{port}"
 
 
 def key_count(testbed: Testbed) -> int:

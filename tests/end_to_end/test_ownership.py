@@ -7,15 +7,18 @@ loaded over only with `--on-existing`.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 from command_line import Kvmark
-from real_servers import memcached_up, postgres_up, redis_up
+from real_servers import dynalite, memcached_up, postgres_up, redis_up
 
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.state import Testbed
+from waiting import wait_until
 
 RECORDS: Final = 20
 FOREIGN: Final = "precious"
@@ -80,6 +83,37 @@ class Postgres(Redis):
         self.ask(f"INSERT INTO usertable (ycsb_key) VALUES ('{FOREIGN}1')")
 
 
+class DynamoDb(Redis):
+    def __init__(self, _: Kvmark) -> None:
+        self.server, address = dynalite()
+        self.url = f"dynamodb://{address}"
+        self.ask = Console("dynamodb", {"address": address}).ask
+
+    def call(self, action: str, **body: Any) -> Any:
+        return self.ask(action, json.dumps(body))
+
+    def keys(self) -> set[str]:
+        if "usertable" not in self.call("ListTables")["TableNames"]:
+            return set()
+        return {item["_key"]["S"] for item in self.call("Scan", TableName="usertable")["Items"]}
+
+    def put_foreign(self) -> None:
+        if "usertable" not in self.call("ListTables")["TableNames"]:
+            part = {"AttributeName": "_key"}
+            self.call(
+                "CreateTable",
+                TableName="usertable",
+                BillingMode="PAY_PER_REQUEST",
+                KeySchema=[{**part, "KeyType": "HASH"}],
+                AttributeDefinitions=[{**part, "AttributeType": "S"}],
+            )
+            wait_until(lambda: self.table()["TableStatus"] == "ACTIVE", "the table exists")
+        self.call("PutItem", TableName="usertable", Item={"_key": {"S": f"{FOREIGN}1"}})
+
+    def table(self) -> Any:
+        return self.call("DescribeTable", TableName="usertable")["Table"]
+
+
 class RocksDb:
     """A folder; foreign records come from a run with another folder of runs."""
 
@@ -102,11 +136,14 @@ class RocksDb:
 Store = Redis | RocksDb
 
 
-@pytest.fixture(params=[Redis, Memcached, Postgres, RocksDb])
-def store(request: pytest.FixtureRequest, user: Kvmark) -> Store:
+@pytest.fixture(params=[Redis, Memcached, Postgres, DynamoDb, RocksDb])
+def store(request: pytest.FixtureRequest, user: Kvmark) -> Iterator[Store]:
     """An empty store."""
     made: Store = request.param(user)
-    return made
+    yield made
+    if isinstance(made, DynamoDb):
+        made.server.kill()
+        made.server.wait()
 
 
 WORK = f"ycsb/c --system {{url}} --records {RECORDS} --duration 100ms --load always"

@@ -29,10 +29,11 @@ fn send(lines: &Lines<Settings>, action: &str, body: &str) -> Result<Value, Fail
     lines.ask(target, &request, |stream, request| {
         let frame = ask::<Settings>(stream, request, |_| true)?;
         let Response { status, body, .. } = Response::read(&frame)?.expect("the frame is complete");
-        if status != 200 {
-            return Err(refused(status, &body));
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(answer) if status == 200 && answer.get("__type").is_none() => Ok(answer),
+            Err(_) if status == 200 => Err(Failure::unexpected_reply(action)),
+            _ => Err(refused(status, &body)),
         }
-        serde_json::from_slice(&body).map_err(|_| Failure::unexpected_reply(action))
     })
 }
 

@@ -9,6 +9,7 @@ use kvmark_driver::{Columns, Expected, Reply, Request};
 use kvmark_driver_server::framed::{InFlightOperation, Progress, RequestReply};
 use kvmark_plan::{Kind, Outcome};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::failure::{Failure, is_unmet, refused};
 use crate::http::Response;
@@ -43,6 +44,9 @@ struct Attribute<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Answer<'a> {
+    /// The name of an error, which a server may send with any status.
+    #[serde(rename = "__type")]
+    error: Option<IgnoredAny>,
     #[serde(borrow)]
     item: Option<Item<'a>>,
     #[serde(borrow, default)]
@@ -161,7 +165,7 @@ impl RequestReply for DynamoDbOperation {
     }
 
     /// Writes and signs the next page of a scan.
-    fn put_more(&self, dialect: &mut Dialect, output: &mut Vec<u8>) {
+    fn put_more(&mut self, dialect: &mut Dialect, output: &mut Vec<u8>) {
         if let Task::Scan { columns, missing, .. } = self.task {
             let Dialect { records, body, .. } = dialect;
             let action = records.put_page(body, &self.key, false, missing, columns);
@@ -196,6 +200,9 @@ impl RequestReply for DynamoDbOperation {
             let text = format!("the server's answer can't be read ({reason})");
             Failure::new(Outcome::Protocol, text)
         })?;
+        if answer.error.is_some() {
+            return Err(refused(response.status, &response.body));
+        }
         if let Some(Capacity { capacity_units }) = answer.consumed_capacity {
             capacity.fetch_add((capacity_units * 1000.0).round() as u64, Ordering::Relaxed);
         }

@@ -5,10 +5,7 @@ use std::env;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
-use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
-    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, Secret, TLS, Target, Tls, USERNAME,
-};
+use kvmark_driver_server::{Credentials, Limits, SHARED_OPTIONS, Secret, TLS, Target, Tls};
 use serde_json::Value;
 
 /// The port of DynamoDB local and of ScyllaDB's Alternator.
@@ -18,17 +15,16 @@ const TLS_PORT: u16 = 443;
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
-pub fn options() -> &'static [OptionDoc] {
-    &TABLE
+pub fn options() -> Vec<&'static OptionDoc> {
+    TABLE.iter().chain(&SHARED_OPTIONS).collect()
 }
 
-static TABLE: [OptionDoc; 18] = [
+static TABLE: [OptionDoc; 7] = [
     option("address", Accepts::Text("host:port or a socket's path"), Some("127.0.0.1:8000"))
         .meaning(
             "The servers: [key ID:secret@]host[:port][,host[:port]…], which get the operations in \
              turn, or a Unix socket's path. The port is 443 with tls.",
         ),
-    CONNECTIONS,
     option("region", Accepts::Text("a region"), Some("us-east-1"))
         .meaning("Region for which requests are signed."),
     option("primary_key", Accepts::Text("an attribute's name"), Some("_key"))
@@ -45,16 +41,6 @@ static TABLE: [OptionDoc; 18] = [
         "Whether responses report the consumed capacity units, whose sum is the statistic \
          capacity_units.",
     ),
-    USERNAME,
-    PASSWORD_ENV,
-    PASSWORD_FILE,
-    TLS,
-    CA_FILE,
-    CERT_FILE,
-    KEY_FILE,
-    SERVER_NAME,
-    CONNECT_TIMEOUT_MS,
-    RECONNECT_MAX_MS,
 ];
 
 /// The ID and secret of an access key, and a session token.
@@ -106,7 +92,7 @@ pub struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::parse(&TABLE, options)?;
+        let given = Given::parse(self::options(), options)?;
         let (own, place) = Credentials::split_from(given.text("address").unwrap_or_default())?;
         let own = own.completed_by(&given)?;
         let (access_key, secret, token) = identity(own, |name| env::var(name).ok())?;

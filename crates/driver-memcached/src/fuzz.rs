@@ -7,13 +7,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
+use kvmark_driver::{Columns, Reply, Request, Values};
 use kvmark_driver_server::Target;
-use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_driver_server::framed::fuzz::{Feed, call, layout, request, statement};
 use kvmark_driver_server::framed::{
     Exchanges as _, InFlightOperation as _, Progress, RequestReply as _,
 };
-use kvmark_plan::{Each, Kind, SizeLaw, Statement};
+use kvmark_plan::Kind;
 
 use crate::failure::{refused, refused_login};
 use crate::json::{Members, append_escaped, append_unescaped, escaped_length};
@@ -28,8 +28,6 @@ pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 /// Statements whose replies differ.
 const STATEMENTS: [&[&str]; 5] =
     [&["GET k j"], &["GETS k", "DELETE k"], &["INCR k 1"], &["MG k v t"], &["SET k v"]];
-/// The rounds of each statement.
-const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
 const KINDS: [Kind; 4] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete];
 /// One of two fields, so that an update must read the other.
 const VALUES: Values<'_> = Values { bytes: b"new", places: &[(1, 0..3)] };
@@ -61,12 +59,7 @@ fn feed() -> Feed<Settings> {
 }
 
 fn dialect() -> Dialect {
-    let layout = Layout {
-        table: "t".to_owned(),
-        field_names: vec!["f".to_owned(), "g\"".to_owned()],
-        prepare: Vec::new(),
-        statements: Vec::new(),
-    };
+    let layout = layout(&["f", "g\""]);
     let prepared = |texts: &[&str]| Prepared::new(&statement(texts)).expect("it is a command");
     Dialect {
         records: Records::new(&layout, 0, false).expect("the table's name is short").into(),
@@ -74,22 +67,6 @@ fn dialect() -> Dialect {
         servers: 1,
         merged: Vec::new(),
         unique: Vec::new(),
-    }
-}
-
-fn statement(texts: &[&str]) -> Statement {
-    Statement {
-        name: "OWN".to_owned(),
-        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
-        commands: SizeLaw::Constant { size: 1 },
-        items: SizeLaw::Constant { size: 1 },
-        record: Each::Command,
-        rows: None,
-        arguments: Vec::new(),
-        expects: Vec::new(),
-        checks: Vec::new(),
-        when_full: None,
-        options: BTreeMap::new(),
     }
 }
 
@@ -135,25 +112,19 @@ fn record(block: &[u8]) {
 fn take(dialect: &mut Dialect, frames: &[Vec<u8>]) {
     for kind in KINDS {
         for wants_values in [true, false] {
+            let values = VALUES;
             let request = |columns, statement| Request {
-                number: 0,
-                at_us: 0,
-                kind,
-                key: b"k",
                 columns,
-                values: VALUES,
-                scan_length: 0,
+                values,
                 wants_values,
-                expected: None,
                 statement,
+                ..request(kind)
             };
             for columns in [Columns::All, Columns::One(1)] {
                 take_all(dialect, &request(columns, None), frames);
             }
             for statement in 0..dialect.statements.len() as u32 {
-                let (bytes, places, commands, widths) = (&b""[..], &[][..], &ROUNDS[..], [0; 3]);
-                let call = Call { statement, bytes, places, commands, widths };
-                take_all(dialect, &request(Columns::All, Some(call)), frames);
+                take_all(dialect, &request(Columns::All, Some(call(statement))), frames);
             }
         }
     }

@@ -264,7 +264,7 @@ impl RequestReply for MemcachedOperation {
         matches!(self.task, Task::Merge(Step::Read | Step::Swap))
     }
 
-    fn put_more(&self, dialect: &mut Dialect, output: &mut Vec<u8>) {
+    fn put_more(&mut self, dialect: &mut Dialect, output: &mut Vec<u8>) {
         let key = self.keys.get(0);
         match self.task {
             Task::Merge(Step::Read) => put_line(output, b"gets ", key),

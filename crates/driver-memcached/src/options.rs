@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
 use kvmark_driver::{OpenError, Speedup};
-use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
-    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
-};
+use kvmark_driver_server::{Credentials, Limits, SHARED_OPTIONS, Target, Tls};
 use kvmark_plan::Kind;
 use serde_json::Value;
 
@@ -20,8 +17,8 @@ const TTL_MAX_S: i64 = 30 * 24 * 60 * 60;
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
-pub fn options() -> &'static [OptionDoc] {
-    &TABLE
+pub fn options() -> Vec<&'static OptionDoc> {
+    TABLE.iter().chain(&SHARED_OPTIONS).collect()
 }
 
 /// Suggested if updates dominate the time.
@@ -32,39 +29,19 @@ pub(crate) const REPLACING: Speedup = Speedup {
               others are lost",
 };
 
-static TABLE: [OptionDoc; 14] = [
-    OptionDoc {
-        name: "address",
-        meaning: "The servers: [user:password@]host[:port][,host[:port]…], among which keys are \
-                  distributed, or a Unix socket's path.",
-        accepts: Accepts::Text("host:port or a socket's path"),
-        default: Some("127.0.0.1:11211"),
-    },
-    CONNECTIONS,
-    OptionDoc {
-        name: "update",
-        meaning: "What an update of some fields does: merge reads the record and writes it whole \
-                  unless another client did since (gets, cas); replace writes the given fields \
-                  alone, as YCSB does, and the others are lost.",
-        accepts: Accepts::Words(&["merge", "replace"]),
-        default: Some("merge"),
-    },
-    OptionDoc {
-        name: "ttl_s",
-        meaning: "Seconds that a written record lives; 0 for ever.",
-        accepts: Accepts::Whole { min: 0, max: TTL_MAX_S },
-        default: Some("0"),
-    },
-    USERNAME,
-    PASSWORD_ENV,
-    PASSWORD_FILE,
-    TLS,
-    CA_FILE,
-    CERT_FILE,
-    KEY_FILE,
-    SERVER_NAME,
-    CONNECT_TIMEOUT_MS,
-    RECONNECT_MAX_MS,
+static TABLE: [OptionDoc; 3] = [
+    option("address", Accepts::Text("host:port or a socket's path"), Some("127.0.0.1:11211"))
+        .meaning(
+            "The servers: [user:password@]host[:port][,host[:port]…], among which keys are \
+         distributed, or a Unix socket's path.",
+        ),
+    option("update", Accepts::Words(&["merge", "replace"]), Some("merge")).meaning(
+        "What an update of some fields does: merge reads the record and writes it whole unless \
+         another client did since (gets, cas); replace writes the given fields alone, as YCSB \
+         does, and the others are lost.",
+    ),
+    option("ttl_s", Accepts::Whole { min: 0, max: TTL_MAX_S }, Some("0"))
+        .meaning("Seconds that a written record lives; 0 for ever."),
 ];
 
 /// The parsed options.
@@ -81,7 +58,7 @@ pub struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::parse(&TABLE, options)?;
+        let given = Given::parse(self::options(), options)?;
         let (own, place) = Credentials::split_from(given.text("address").unwrap_or_default())?;
         let credentials = login(own.completed_by(&given)?)?;
         let targets = Target::list(place, PORT)?;

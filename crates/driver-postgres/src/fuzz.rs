@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Columns, Layout, Reply, Request, Values};
-use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_driver::{Columns, Reply, Request};
+use kvmark_driver_server::framed::fuzz::{Feed, layout, request};
 use kvmark_driver_server::framed::{Exchanges as _, InFlightOperation as _, RequestReply as _};
 use kvmark_plan::Kind;
 
@@ -54,26 +54,9 @@ fn feed() -> Feed<Wire> {
 
 /// Passes a frame as the reply to an operation.
 fn take(frame: &[u8], kind: Kind, columns: Columns) {
-    let layout = Layout {
-        table: "t".to_owned(),
-        field_names: vec!["f".to_owned()],
-        prepare: Vec::new(),
-        statements: Vec::new(),
-    };
-    let records = Some(Records::new(&layout));
+    let records = Some(Records::new(&layout(&["f"])));
     let mut prepared = Arc::new(Prepared { texts: Vec::new(), records, statements: Vec::new() });
-    let request = Request {
-        number: 0,
-        at_us: 0,
-        kind,
-        key: b"k",
-        columns,
-        values: Values::NONE,
-        scan_length: 1,
-        wants_values: true,
-        expected: None,
-        statement: None,
-    };
+    let request = Request { columns, ..request(kind) };
     let (mut operation, mut single) = (PostgresOperation::default(), Reply::default());
     operation.begin(&request, &mut prepared).expect("a record can be read and deleted");
     match operation.take(0, frame, &mut prepared, &mut single) {

@@ -69,9 +69,7 @@ impl PostgresOperation {
                 reply.push(number, self.only.unwrap_or(field), value);
             }
         }
-        let is_unlike =
-            |comparison: kvmark_driver::Comparison| comparison.outcome() == Outcome::Mismatch;
-        self.is_unlike |= comparison.is_some_and(is_unlike);
+        self.is_unlike |= comparison.is_some_and(|found| found.outcome() == Outcome::Mismatch);
         Ok(())
     }
 }

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
-use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
-    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, Secret, TLS, Target, Tls, USERNAME,
-};
+use kvmark_driver_server::{Credentials, Limits, SHARED_OPTIONS, Secret, Target, Tls};
 use serde_json::Value;
 
 /// The port of PostgreSQL.
@@ -17,32 +14,21 @@ const USER: &str = "postgres";
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
-pub fn options() -> &'static [OptionDoc] {
-    &TABLE
+pub fn options() -> Vec<&'static OptionDoc> {
+    TABLE.iter().chain(&SHARED_OPTIONS).collect()
 }
 
-static TABLE: [OptionDoc; 14] = [
+static TABLE: [OptionDoc; 3] = [
     option("address", Accepts::Text("host:port or a socket's path"), Some("127.0.0.1:5432"))
         .meaning("The server: [user:password@]host[:port], or a Unix socket's path."),
     option("database", Accepts::Text("a database's name"), None)
         .meaning("The database, which must exist; else the one of the user's name."),
-    CONNECTIONS,
     option(
         "synchronous_commit",
         Accepts::Words(&["off", "local", "remote_write", "on", "remote_apply"]),
         None,
     )
     .meaning("What an acknowledged write waits for; else the server's own setting."),
-    USERNAME,
-    PASSWORD_ENV,
-    PASSWORD_FILE,
-    TLS,
-    CA_FILE,
-    CERT_FILE,
-    KEY_FILE,
-    SERVER_NAME,
-    CONNECT_TIMEOUT_MS,
-    RECONNECT_MAX_MS,
 ];
 
 /// The parsed options.
@@ -59,7 +45,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::parse(&TABLE, options)?;
+        let given = Given::parse(self::options(), options)?;
         let (own, place) = Credentials::split_from(given.text("address").unwrap_or_default())?;
         let Credentials { username, password } = own.extended_by(&given)?;
         let username = username.unwrap_or_else(|| USER.to_owned());

@@ -7,8 +7,10 @@
 //! the session requests the map from another server and so finds a promoted replica. Operations
 //! that need the map wait for it.
 
-use kvmark_driver::{Completions, OpenError, Ticket};
-use kvmark_driver_server::framed::{ABANDONED, InFlight};
+use kvmark_driver::{Completions, OpenError, Request, Ticket};
+use kvmark_driver_server::framed::{
+    ABANDONED, InFlight, OrderedExchange, RequestReply as _, Route,
+};
 use kvmark_plan::Outcome;
 
 use crate::cluster_batch::Destination;
@@ -29,13 +31,13 @@ const NO_COMMAND: u32 = u32::MAX;
 const NO_OWNER: u16 = u16::MAX;
 
 /// The operations of a session's clients, with their connections.
-pub(crate) type Clients = InFlight<Settings, RespOperation>;
+type Clients = InFlight<Settings, RespOperation>;
 
 /// The ticket of a request for the map of the slots.
-pub(crate) const MAP: Ticket = ABANDONED - 1;
+const MAP: Ticket = ABANDONED - 1;
 
 /// A worker's view of the cluster.
-pub(crate) struct Cluster {
+pub struct Cluster {
     /// The index of the server of each slot.
     owners: Box<[u16]>,
     /// Whether a reply contradicts the map.
@@ -94,15 +96,6 @@ impl Cluster {
         (node != NO_OWNER).then_some(usize::from(node))
     }
 
-    /// The instant of the next check of the waiting operations.
-    pub(crate) fn due_ns(&self, clients: &Clients) -> u64 {
-        if self.waiting.is_empty() {
-            return u64::MAX;
-        }
-        let is_over = self.has_ended || clients.lost_own > 0 || self.outstanding == 0;
-        if is_over { 0 } else { self.next_fetch_ns }
-    }
-
     /// Whether the commands of a batch must wait for a new map.
     fn needs_map(&self, ticket: Ticket, work: &Work, connections: &Connections) -> bool {
         let is_sound = |node: usize| !connections.is_troubled(connections.index(node, ticket));
@@ -111,40 +104,12 @@ impl Cluster {
     }
 
     /// Sends the batch of an operation, or queues it until the map arrives.
-    pub(crate) fn deliver(&mut self, clients: &mut Clients, ticket: Ticket) {
+    fn deliver(&mut self, clients: &mut Clients, ticket: Ticket) {
         let Some(work) = &clients.operations[ticket as usize].work else { return };
         if self.needs_map(ticket, work, &clients.framed) {
             self.waiting.push(ticket);
         } else {
             self.route(clients, ticket);
-        }
-    }
-
-    /// Sends the operations that waited for the map, or requests it.
-    pub(crate) fn attend(&mut self, clients: &mut Clients, done: &mut impl Completions) {
-        let lost = std::mem::take(&mut clients.lost_own);
-        self.outstanding -= lost;
-        let has_ended = std::mem::take(&mut self.has_ended) || lost > 0;
-        if self.waiting.is_empty() {
-            return;
-        }
-        let now_ns = done.stamp();
-        for ticket in &self.waiting {
-            if clients.issue(*ticket) {
-                done.issued(*ticket, now_ns);
-            }
-        }
-        if !has_ended
-            && now_ns >= self.next_fetch_ns
-            && let Some(first) = self.waiting.first()
-        {
-            self.next_fetch_ns = now_ns + PAUSE_NS;
-            self.fetch(clients, *first);
-        }
-        if has_ended || self.outstanding == 0 {
-            for ticket in std::mem::take(&mut self.waiting) {
-                self.route(clients, ticket);
-            }
         }
     }
 
@@ -176,7 +141,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The failure that closes the connection.
-    pub(crate) fn take_map(
+    fn take_map(
         &mut self,
         clients: &mut Clients,
         index: usize,
@@ -209,9 +174,6 @@ impl Cluster {
                 return clients.end_failed(ticket, failure);
             };
             part.to = Some(Destination { node, asking: false });
-        }
-        if work.batch.parts.is_empty() {
-            return clients.end(ticket);
         }
         self.send(clients, ticket);
     }
@@ -246,7 +208,7 @@ impl Cluster {
 
     /// Keeps a reply; `number` counts the replies in the order of sending.
     #[inline]
-    pub(crate) fn keep(&self, clients: &mut Clients, ticket: Ticket, number: u32, reply: &[u8]) {
+    fn keep(&self, clients: &mut Clients, ticket: Ticket, number: u32, reply: &[u8]) {
         let Some(work) = &mut clients.operations[ticket as usize].work else { return };
         let command = work.order[number as usize];
         if command != NO_COMMAND {
@@ -255,7 +217,7 @@ impl Cluster {
     }
 
     /// Completes a destination. The last one completes the batch.
-    pub(crate) fn complete(
+    fn complete(
         &mut self,
         clients: &mut Clients,
         ticket: Ticket,
@@ -317,20 +279,90 @@ impl Cluster {
         done: &mut impl Completions,
     ) {
         let InFlight { operations, context, single, .. } = clients;
-        let dialect = &context.dialect;
         let operation = &mut operations[ticket as usize];
-        self.doubted |= operation.take_batch(dialect, single);
-        if operation.progress.failure.is_some() || !operation.has_more(dialect) {
+        self.doubted |= operation.take_batch(context, single);
+        if operation.progress.failure.is_some() || !operation.has_more() {
             return clients.complete(ticket, at_ns, done);
         }
-        match operation.pack_more(dialect) {
+        match operation.pack_more(context) {
             Ok(()) => self.deliver(clients, ticket),
             Err(failure) => clients.end_failed(ticket, failure),
         }
     }
+}
+
+impl Route<Settings, RespOperation> for Cluster {
+    fn enter(
+        &mut self,
+        clients: &mut Clients,
+        ticket: Ticket,
+        request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        let InFlight { context, operations, .. } = clients;
+        if let Some(work) = &mut operations[ticket as usize].work {
+            context.dialect.pack(request, &mut work.batch)?;
+        }
+        self.deliver(clients, ticket);
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        clients: &mut Clients,
+        (exchange, index): (OrderedExchange, usize),
+        reply: &[u8],
+        at_ns: u64,
+        done: &mut impl Completions,
+    ) -> Result<(), Failure> {
+        if exchange.ticket == MAP {
+            return self.take_map(clients, index, reply);
+        }
+        self.keep(clients, exchange.ticket, exchange.next, reply);
+        if exchange.replies == 1 {
+            self.complete(clients, exchange.ticket, at_ns, done);
+        }
+        Ok(())
+    }
+
+    /// Sends the operations that waited for the map, or requests it.
+    fn attend(&mut self, clients: &mut Clients, done: &mut impl Completions) {
+        let lost = std::mem::take(&mut clients.lost_own);
+        self.outstanding -= lost;
+        let has_ended = std::mem::take(&mut self.has_ended) || lost > 0;
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now_ns = done.stamp();
+        for ticket in &self.waiting {
+            if clients.issue(*ticket) {
+                done.issued(*ticket, now_ns);
+            }
+        }
+        if !has_ended
+            && now_ns >= self.next_fetch_ns
+            && let Some(first) = self.waiting.first()
+        {
+            self.next_fetch_ns = now_ns + PAUSE_NS;
+            self.fetch(clients, *first);
+        }
+        if has_ended || self.outstanding == 0 {
+            for ticket in std::mem::take(&mut self.waiting) {
+                self.route(clients, ticket);
+            }
+        }
+    }
+
+    /// The instant of the next check of the waiting operations.
+    fn due_ns(&self, clients: &Clients) -> u64 {
+        if self.waiting.is_empty() {
+            return u64::MAX;
+        }
+        let is_over = self.has_ended || clients.lost_own > 0 || self.outstanding == 0;
+        if is_over { 0 } else { self.next_fetch_ns }
+    }
 
     /// Gives up an operation on all servers.
-    pub(crate) fn give_up(&mut self, ticket: Ticket, clients: &mut Clients) {
+    fn give_up(&mut self, clients: &mut Clients, ticket: Ticket) {
         self.waiting.retain(|other| *other != ticket);
         let index = |node| clients.framed.index(node, ticket);
         let indices: Vec<_> = (0..clients.framed.nodes()).map(index).collect();

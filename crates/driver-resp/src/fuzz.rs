@@ -8,11 +8,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use kvmark_driver::{Call, Columns, Layout, Reply, Request, Values};
-use kvmark_driver_server::framed::InFlightOperation as _;
-use kvmark_driver_server::framed::fuzz::Feed;
+use kvmark_driver::{Columns, Reply, Request, Values};
+use kvmark_driver_server::framed::fuzz::{Feed, call, layout, request, statement};
+use kvmark_driver_server::framed::{InFlightOperation as _, RequestReply as _};
 use kvmark_driver_server::{HostPort, Target};
-use kvmark_plan::{Each, Kind, SizeLaw, Statement};
+use kvmark_plan::Kind;
 use kvmark_wire::number;
 
 use crate::commands::Fields;
@@ -27,8 +27,6 @@ pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
 /// Statements whose replies differ: single, several in one operation, and a transaction.
 const STATEMENTS: [&[&str]; 3] = [&["GET k"], &["GET k", "DEL k"], &["MULTI", "GET k", "EXEC"]];
-/// The rounds of each statement.
-const ROUNDS: [(u32, u32); 2] = [(0, 0); 2];
 const KINDS: [Kind; 5] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete, Kind::Scan];
 const COLUMNS: [Columns; 3] = [Columns::All, Columns::AllByName, Columns::One(1)];
 /// Greatest number of parts of an encoded command.
@@ -68,33 +66,12 @@ fn server() -> Target {
 }
 
 fn dialect(pipeline_parts: bool) -> Dialect {
-    let layout = Layout {
-        table: "usertable".to_owned(),
-        field_names: vec!["field0".to_owned(), "field1".to_owned()],
-        prepare: Vec::new(),
-        statements: Vec::new(),
-    };
+    let layout = layout(&["field0", "field1"]);
     let prepared = |texts: &&[&str]| Prepared::new(&statement(texts)).expect("it is a command");
     // Statements are one pipeline in both dialects.
     let own = if pipeline_parts { &STATEMENTS[..] } else { &[] };
     let statements = own.iter().map(prepared).collect();
     Dialect { fields: Fields::new(&layout).into(), statements, pipeline_parts }
-}
-
-fn statement(texts: &[&str]) -> Statement {
-    Statement {
-        name: "OWN".to_owned(),
-        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
-        commands: SizeLaw::Constant { size: 1 },
-        items: SizeLaw::Constant { size: 1 },
-        record: Each::Command,
-        rows: None,
-        arguments: Vec::new(),
-        expects: Vec::new(),
-        checks: Vec::new(),
-        when_full: None,
-        options: BTreeMap::new(),
-    }
 }
 
 /// Reads a frame to its end, and as every kind of reply.
@@ -123,17 +100,13 @@ fn read(frame: &[u8]) {
 fn take(context: &mut Context, frames: &[Vec<u8>]) {
     for kind in KINDS {
         for wants_values in [true, false] {
+            let values = Values { bytes: b"v", places: &[(0, 0..1)] };
             let request = |columns, statement| Request {
-                number: 0,
-                at_us: 0,
-                kind,
-                key: b"k",
                 columns,
-                values: Values { bytes: b"v", places: &[(0, 0..1)] },
-                scan_length: 10,
+                values,
                 wants_values,
-                expected: None,
                 statement,
+                ..request(kind)
             };
             let looks = matches!(kind, Kind::Read | Kind::Scan);
             for columns in COLUMNS.into_iter().take(if looks { COLUMNS.len() } else { 1 }) {
@@ -143,9 +116,7 @@ fn take(context: &mut Context, frames: &[Vec<u8>]) {
             let differs = matches!(kind, Kind::Read | Kind::Insert | Kind::Delete);
             let statements = if differs { context.dialect.statements.len() } else { 0 };
             for statement in 0..statements as u32 {
-                let (bytes, places, commands, widths) = (&b""[..], &[][..], &ROUNDS[..], [0; 3]);
-                let call = Call { statement, bytes, places, commands, widths };
-                take_all(context, &request(Columns::All, Some(call)), frames);
+                take_all(context, &request(Columns::All, Some(call(statement))), frames);
             }
         }
     }
@@ -159,18 +130,19 @@ fn take_all(context: &mut Context, request: &Request<'_>, frames: &[Vec<u8>]) {
         let mut operation = RespOperation::default();
         output.clear();
         operation.begin(request, context).expect("it can be asked for");
-        let dialect = &context.dialect;
-        let mut replies = dialect.put(request, &mut output);
-        while replies > 0 {
-            for frame in frames.by_ref().take(replies as usize) {
-                if let Err(failure) = operation.take(dialect, frame, &mut single) {
+        operation.put(0, request, context, &mut output);
+        loop {
+            for frame in frames.by_ref().take(operation.replies() as usize) {
+                if let Err(failure) = operation.take(0, frame, context, &mut single) {
                     operation.progress.failure.get_or_insert(failure);
                 }
             }
             let continues = operation.progress.failure.is_none() && !frames.as_slice().is_empty();
-            let more = continues && operation.has_more(dialect);
+            if !continues || !operation.has_more() {
+                break;
+            }
             output.clear();
-            replies = if more { operation.put_more(dialect, &mut output) } else { 0 };
+            operation.put_more(context, &mut output);
         }
         finish(&mut operation, &mut single);
         operation.clear(context);

@@ -29,7 +29,6 @@ pub mod fuzz;
 mod operation;
 mod options;
 mod prepared;
-mod session;
 mod slots;
 
 use std::collections::BTreeMap;
@@ -40,14 +39,19 @@ use kvmark_driver::{
     OpenError, Place, Scheme,
 };
 
-use kvmark_driver_server::framed::Lines;
+use kvmark_driver_server::framed::{Lines, RequestReplySession};
 
+use cluster::Cluster;
 use commands::Fields;
+use connect::Connections;
 use control::Control;
+use operation::{Context, Dialect, RespOperation};
 use prepared::{Prepared, plain};
 
 pub use options::options;
-pub use session::RespSession;
+
+/// A worker's session.
+pub type RespSession = RequestReplySession<options::Settings, RespOperation, Cluster>;
 
 /// A connected server with the Redis protocol.
 pub struct Resp {
@@ -114,7 +118,21 @@ impl Driver for Resp {
     }
 
     fn session(&self, clients: u32) -> Result<AnySession<Never, RespSession>, OpenError> {
-        RespSession::open(self, clients).map(AnySession::Asynchronous)
+        let Self { settings, fields, statements, control } = self;
+        let dialect = Dialect {
+            fields: Arc::clone(fields),
+            statements: Arc::clone(statements),
+            pipeline_parts: settings.pipeline_parts,
+        };
+        let context = Context::new(dialect, settings.cluster);
+        let (protocol, limits) = (Arc::clone(settings), settings.limits);
+        if !settings.cluster {
+            return RespSession::open(protocol, &settings.targets, limits, context, clients)
+                .map(AnySession::Asynchronous);
+        }
+        let mut connections = Connections::new(protocol, limits.width(clients))?;
+        let cluster = Cluster::open(control.shares()?, &mut connections)?;
+        Ok(AnySession::Asynchronous(RespSession::routed(connections, cluster, context, clients)))
     }
 
     fn settle(&self) -> Result<(), OpenError> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kvmark_driver::{Call, Effect, Reply, Request};
-use kvmark_driver_server::framed::{InFlightOperation, Progress};
+use kvmark_driver_server::framed::{InFlightOperation, Progress, RequestReply};
 use kvmark_driver_server::text::Texts;
 use kvmark_plan::{Kind, Outcome};
 
@@ -18,6 +18,7 @@ use crate::commands::{
 };
 use crate::failure::Failure;
 use crate::prepared::Prepared;
+use kvmark_wire::resp::is_push;
 
 /// The translation of operations into commands.
 pub(crate) struct Dialect {
@@ -49,7 +50,7 @@ pub(crate) struct Work {
 type Shelf = Vec<Box<Work>>;
 
 /// State that the operations of a session share.
-pub(crate) struct Context {
+pub struct Context {
     pub(crate) dialect: Dialect,
     shelf: Shelf,
     in_cluster: bool,
@@ -63,9 +64,11 @@ impl Context {
 
 /// The operation of a client.
 #[derive(Debug, Default)]
-pub(crate) struct RespOperation {
+pub struct RespOperation {
     task: Task,
     pub(crate) progress: Progress,
+    /// Replies to the commands that are sent together.
+    replies: u32,
     /// Whether its values are collected in its work.
     gathers: bool,
     pub(crate) work: Option<Box<Work>>,
@@ -102,13 +105,11 @@ enum Task {
 }
 
 impl Dialect {
-    /// Encodes the first commands of an operation. Returns their number.
+    /// Encodes the first commands of an operation.
     #[inline]
-    pub(crate) fn put(&self, request: &Request<'_>, output: &mut Vec<u8>) -> u32 {
+    fn put(&self, request: &Request<'_>, output: &mut Vec<u8>) {
         if let Some(call) = &request.statement {
-            let prepared = &self.statements[call.statement as usize];
-            prepared.put_all(output, call);
-            return commands(prepared, call);
+            return self.statements[call.statement as usize].put_all(output, call);
         }
         match request.kind {
             Kind::Read => self.fields.put_read(output, request.key, request.columns),
@@ -116,16 +117,11 @@ impl Dialect {
             Kind::Scan => put_keys(output, request.key, request.scan_length),
             Kind::Insert => self.fields.put_write(output, request.key, request.values),
             Kind::Delete => put_delete(output, request.key),
-            Kind::ReadModifyWrite => return 0,
+            Kind::ReadModifyWrite => {}
         }
-        let second = self.pipeline_parts && put_second(request, output);
-        1 + u32::from(second)
-    }
-
-    /// Whether the operation has no command.
-    pub(crate) fn is_nothing(&self, request: &Request<'_>) -> bool {
-        let count = |call: &Call<'_>| commands(&self.statements[call.statement as usize], call);
-        request.statement.as_ref().is_some_and(|call| count(call) == 0)
+        if self.pipeline_parts {
+            put_second(request, output);
+        }
     }
 
     /// Fills a batch with the first commands of an operation.
@@ -136,21 +132,18 @@ impl Dialect {
     ) -> Result<(), Failure> {
         match &request.statement {
             Some(call) => batch.fill_with(&self.statements[call.statement as usize], call),
-            None => batch.fill(|output| {
-                self.put(request, output);
-            }),
+            None => batch.fill(|output| self.put(request, output)),
         }
     }
 }
 
-/// Encodes the second command of an insert or delete. Returns whether there is one.
-fn put_second(request: &Request<'_>, output: &mut Vec<u8>) -> bool {
+/// Encodes the second command of an insert or delete.
+fn put_second(request: &Request<'_>, output: &mut Vec<u8>) {
     match request.kind {
         Kind::Insert => put_index(output, request.key),
         Kind::Delete => put_unindex(output, request.key),
-        _ => return false,
+        _ => {}
     }
-    true
 }
 
 /// Takes the reply to the index command of an insert or delete. If the command fails, the write of
@@ -192,25 +185,32 @@ impl Task {
     }
 }
 
-impl RespOperation {
+impl RequestReply for RespOperation {
+    const PIPELINES: bool = true;
+
+    #[inline]
+    fn is_reply(frame: &[u8]) -> bool {
+        !is_push(frame)
+    }
+
     /// Begins a request. In a cluster, every operation needs a work.
-    pub(crate) fn begin(
-        &mut self,
-        request: &Request<'_>,
-        context: &mut Context,
-    ) -> Result<(), Failure> {
+    #[inline]
+    fn begin(&mut self, request: &Request<'_>, context: &mut Context) -> Result<(), Failure> {
         let Context { dialect, shelf, in_cluster } = context;
         self.gathers = false;
         self.task = Task::of(request, dialect)?;
-        let several = match &request.statement {
-            Some(call) => commands(&dialect.statements[call.statement as usize], call) > 1,
+        let has_second =
+            request.statement.is_none() && matches!(request.kind, Kind::Insert | Kind::Delete);
+        self.replies = match &request.statement {
+            Some(call) => commands(&dialect.statements[call.statement as usize], call),
+            None => 1 + u32::from(has_second && dialect.pipeline_parts),
+        };
+        let follows = has_second && !dialect.pipeline_parts;
+        self.gathers = match request.statement {
+            Some(_) => self.replies > 1,
             None => request.kind == Kind::Scan,
         };
-        let follows = request.statement.is_none()
-            && !dialect.pipeline_parts
-            && matches!(request.kind, Kind::Insert | Kind::Delete);
-        self.gathers = several;
-        if several || follows || *in_cluster {
+        if self.gathers || follows || *in_cluster {
             let mut work = shelf.pop().unwrap_or_default();
             work.clear();
             if follows {
@@ -224,12 +224,27 @@ impl RespOperation {
         Ok(())
     }
 
-    /// Takes the next reply. `single` stores the values of an operation with one reply.
     #[inline]
-    pub(crate) fn take(
+    fn requests(&self) -> usize {
+        usize::from(self.replies > 0)
+    }
+
+    #[inline]
+    fn replies(&self) -> u32 {
+        self.replies
+    }
+
+    #[inline]
+    fn put(&self, _: usize, request: &Request<'_>, context: &mut Context, output: &mut Vec<u8>) {
+        context.dialect.put(request, output);
+    }
+
+    #[inline]
+    fn take(
         &mut self,
-        dialect: &Dialect,
+        _: usize,
         bytes: &[u8],
+        Context { dialect, .. }: &mut Context,
         single: &mut Reply,
     ) -> Result<(), Failure> {
         let Self { task, gathers, work, progress, .. } = self;
@@ -287,25 +302,21 @@ impl RespOperation {
         }
     }
 
-    /// Takes up to `most` replies whose content doesn't matter. Returns their length and number.
     #[inline]
-    pub(crate) fn take_run(&mut self, dialect: &Dialect, bytes: &[u8], most: u32) -> (usize, u32) {
+    fn take_run(&mut self, context: &Context, bytes: &[u8], most: u32) -> (usize, u32) {
         let Self { task: Task::Statement { statement, answers, .. }, gathers: true, .. } = self
         else {
             return (0, 0);
         };
         let Some(work) = &mut self.work else { return (0, 0) };
-        let prepared = &dialect.statements[*statement as usize];
+        let prepared = &context.dialect.statements[*statement as usize];
         answers.take_run(prepared, &work.items, bytes, most, &mut work.reply)
     }
 
-    /// Whether more commands follow after all replies have arrived.
     #[inline]
-    pub(crate) fn has_more(&self, dialect: &Dialect) -> bool {
+    fn has_more(&self) -> bool {
         match &self.task {
-            Task::Insert { taken } | Task::Delete { taken, .. } => {
-                *taken == 1 && !dialect.pipeline_parts
-            }
+            Task::Insert { taken } | Task::Delete { taken, .. } => *taken == 1,
             Task::Scan { asked, .. } => {
                 let keys = self.work.as_ref().map_or(0, |work| work.keys.count());
                 asked.is_some_and(|asked| asked < keys)
@@ -314,12 +325,11 @@ impl RespOperation {
         }
     }
 
-    /// Encodes the next commands. Returns their number.
-    pub(crate) fn put_more(&mut self, dialect: &Dialect, output: &mut Vec<u8>) -> u32 {
-        let Some(work) = &self.work else { return 0 };
+    fn put_more(&mut self, Context { dialect, .. }: &mut Context, output: &mut Vec<u8>) {
+        let Some(work) = &self.work else { return };
+        self.replies = 1;
         let Task::Scan { options, asked } = &mut self.task else {
-            output.extend_from_slice(&work.follow);
-            return 1;
+            return output.extend_from_slice(&work.follow);
         };
         let first = asked.unwrap_or(0);
         let end = if dialect.pipeline_parts { work.keys.count() } else { first + 1 };
@@ -327,18 +337,20 @@ impl RespOperation {
             dialect.fields.put_read(output, work.keys.get(index), options.columns);
         }
         *asked = Some(end);
-        end - first
+        self.replies = end - first;
     }
+}
 
+impl RespOperation {
     /// Takes all replies to its batch; the first failure counts. Returns whether a reply
     /// contradicts the map of the cluster.
-    pub(crate) fn take_batch(&mut self, dialect: &Dialect, single: &mut Reply) -> bool {
+    pub(crate) fn take_batch(&mut self, context: &mut Context, single: &mut Reply) -> bool {
         let Some(work) = &mut self.work else { return false };
         let replies = std::mem::take(&mut work.replies);
         let mut doubts = false;
         for reply in replies.iter() {
             doubts |= reply.starts_with(b"-CLUSTERDOWN") || reply.starts_with(b"-READONLY");
-            if let Err(failure) = self.take(dialect, reply, single) {
+            if let Err(failure) = self.take(0, reply, context, single) {
                 self.progress.failure.get_or_insert(failure);
             }
         }
@@ -349,12 +361,10 @@ impl RespOperation {
     }
 
     /// Fills its batch with the next commands.
-    pub(crate) fn pack_more(&mut self, dialect: &Dialect) -> Result<(), Failure> {
+    pub(crate) fn pack_more(&mut self, context: &mut Context) -> Result<(), Failure> {
         let Some(work) = &mut self.work else { return Ok(()) };
         let mut batch = std::mem::take(&mut work.batch);
-        let filled = batch.fill(|output| {
-            self.put_more(dialect, output);
-        });
+        let filled = batch.fill(|output| self.put_more(context, output));
         if let Some(work) = &mut self.work {
             work.batch = batch;
         }

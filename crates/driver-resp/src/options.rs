@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kvmark_driver::options::{Accepts, Given, OptionDoc};
+use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
 use kvmark_driver::{OpenError, Speedup};
-use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, CONNECTIONS, Credentials, KEY_FILE, Limits,
-    PASSWORD_ENV, PASSWORD_FILE, RECONNECT_MAX_MS, SERVER_NAME, TLS, Target, Tls, USERNAME,
-};
+use kvmark_driver_server::{Credentials, Limits, SHARED_OPTIONS, Target, Tls};
 use kvmark_plan::Kind;
 use serde_json::Value;
 
@@ -16,8 +13,8 @@ pub(crate) const PORT: u16 = 6379;
 
 /// Every option of this driver, in the order of the documentation.
 #[must_use]
-pub fn options() -> &'static [OptionDoc] {
-    &TABLE
+pub fn options() -> Vec<&'static OptionDoc> {
+    TABLE.iter().chain(&SHARED_OPTIONS).collect()
 }
 
 /// Suggested if the commands of an operation dominate the time.
@@ -28,55 +25,27 @@ pub(crate) const PARTS_TOGETHER: Speedup = Speedup {
               before it is answered",
 };
 
-static TABLE: [OptionDoc; 16] = [
-    OptionDoc {
-        name: "address",
-        meaning: "The server: [user[:password]@]host[:port][/database], or a Unix socket's path; \
-                  of a cluster any servers, as host:port,host:port.",
-        accepts: Accepts::Text("host:port or a socket's path"),
-        default: Some("127.0.0.1:6379"),
-    },
-    OptionDoc {
-        name: "cluster",
-        meaning: "Whether the server belongs to a Redis Cluster, whose slots are then followed.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
-    },
-    CONNECTIONS,
-    OptionDoc {
-        name: "pipeline_parts",
-        meaning: "Whether the commands of one operation (an insert, a delete, the reads of a \
-                  scan) are sent together; YCSB sends each when the one before it is answered.",
-        accepts: Accepts::SWITCH,
-        default: Some("false"),
-    },
-    OptionDoc {
-        name: "protocol",
-        meaning: "Version of the protocol; 3 is asked for by HELLO.",
-        accepts: Accepts::Whole { min: 2, max: 3 },
-        default: Some("2"),
-    },
-    USERNAME,
-    PASSWORD_ENV,
-    PASSWORD_FILE,
-    OptionDoc {
-        name: "database",
-        meaning: "Number of the database, unless the address names one.",
-        accepts: Accepts::Whole { min: 0, max: i32::MAX as i64 },
-        default: Some("0"),
-    },
-    TLS,
-    CA_FILE,
-    CERT_FILE,
-    KEY_FILE,
-    SERVER_NAME,
-    CONNECT_TIMEOUT_MS,
-    RECONNECT_MAX_MS,
+static TABLE: [OptionDoc; 5] = [
+    option("address", Accepts::Text("host:port or a socket's path"), Some("127.0.0.1:6379"))
+        .meaning(
+            "The server: [user[:password]@]host[:port][/database], or a Unix socket's path; of a \
+         cluster any servers, as host:port,host:port.",
+        ),
+    option("cluster", Accepts::SWITCH, Some("false"))
+        .meaning("Whether the server belongs to a Redis Cluster, whose slots are then followed."),
+    option("pipeline_parts", Accepts::SWITCH, Some("false")).meaning(
+        "Whether the commands of one operation (an insert, a delete, the reads of a scan) are sent \
+         together; YCSB sends each when the one before it is answered.",
+    ),
+    option("protocol", Accepts::Whole { min: 2, max: 3 }, Some("2"))
+        .meaning("Version of the protocol; 3 is asked for by HELLO."),
+    option("database", Accepts::Whole { min: 0, max: i32::MAX as i64 }, Some("0"))
+        .meaning("Number of the database, unless the address names one."),
 ];
 
 /// The parsed options.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// One server, or some servers of a cluster.
     pub(crate) targets: Vec<Target>,
     pub(crate) cluster: bool,
@@ -90,7 +59,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let mut given = Given::parse(&TABLE, options)?;
+        let mut given = Given::parse(self::options(), options)?;
         let address = read_address(given.text("address").unwrap_or_default())?;
         let (credentials, targets, database) = address;
         given.take_from_address("database", database)?;

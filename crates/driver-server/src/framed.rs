@@ -43,6 +43,6 @@ pub use ordered::{Ordered, OrderedExchange};
 pub use poll::{Handler, poll};
 pub use poller::{BELL, Poller};
 pub use protocol::{ABANDONED, Exchanges, Protocol};
-pub use request_reply::{RequestReply, RequestReplySession};
+pub use request_reply::{RequestReply, RequestReplySession, Route};
 pub use socket::Socket;
 pub use stream::{KEEPALIVE, SILENCE, Stream};

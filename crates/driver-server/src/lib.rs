@@ -19,7 +19,7 @@ pub use address::{HostPort, Target};
 pub use arrivals::{Arrivals, Received};
 pub use credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, Secret, USERNAME};
 pub use failure::Failure;
-pub use limits::{CONNECT_TIMEOUT_MS, CONNECTIONS, Limits, RECONNECT_MAX_MS};
+pub use limits::{CONNECT_TIMEOUT_MS, CONNECTIONS, Limits, RECONNECT_MAX_MS, SHARED_OPTIONS};
 pub use status::{Load, settle};
 pub use tls::{
     CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls, TlsFiles, TlsProbe, advice, certificates,

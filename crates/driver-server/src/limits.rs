@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 
+use crate::credentials::{PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+use crate::tls::{CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS};
+
 /// An option without a default, which accepts a text.
 pub(crate) const fn optional(
     name: &'static str,
@@ -40,6 +43,21 @@ pub const RECONNECT_MAX_MS: OptionDoc = OptionDoc {
     accepts: Accepts::Whole { min: 10, max: HOUR_MS },
     default: Some("1000"),
 };
+
+/// The options of every driver with ordered connections, after its own.
+pub static SHARED_OPTIONS: [OptionDoc; 11] = [
+    CONNECTIONS,
+    USERNAME,
+    PASSWORD_ENV,
+    PASSWORD_FILE,
+    TLS,
+    CA_FILE,
+    CERT_FILE,
+    KEY_FILE,
+    SERVER_NAME,
+    CONNECT_TIMEOUT_MS,
+    RECONNECT_MAX_MS,
+];
 
 /// What [`CONNECTIONS`], [`CONNECT_TIMEOUT_MS`] and [`RECONNECT_MAX_MS`] say.
 #[derive(Clone, Copy, Debug)]

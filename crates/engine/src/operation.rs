@@ -409,9 +409,8 @@ impl<'a> Operation<'a> {
     fn values_match(&self, reply: &Reply) -> bool {
         let stream = &self.group.stream;
         if let Some(template) = stream.template(&self.draw) {
-            let found = reply.cells.iter().map(|cell| reply.bytes_of(cell));
             let cells = reply.cells.iter().map(|cell| (cell.row, cell.field, reply.bytes_of(cell)));
-            return template.holds(stream.records(), &self.own.arguments, found)
+            return template.holds(stream.records(), &self.own.arguments, cells.clone())
                 && template.checks(&self.own.arguments, reply.rows, cells);
         }
         let asked = match self.group.read_fields {

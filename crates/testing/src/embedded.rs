@@ -6,20 +6,20 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use kvmark_driver::{Columns, Driver, Layout, OpenError, Reply, Request, Values};
+use kvmark_driver::{Driver, Layout, OpenError, Request};
 use kvmark_embedded::{ByteStore, Embedded};
 use kvmark_plan::{Kind, Outcome};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{Shared, cells, layout, request, run, session};
+use crate::client::{ask, write};
+use crate::{Shared, cells, claims, layout, request, run, session};
 
 /// How a driver is opened.
-pub type Open<S> = fn(&BTreeMap<String, Value>, &Layout) -> Result<Embedded<S>, OpenError>;
+pub type Open<S> = crate::client::Open<Embedded<S>>;
 type Client<S> = Shared<Embedded<S>>;
 
 /// The folder in which a child process writes, and the level.
@@ -111,53 +111,21 @@ fn refusal<S: ByteStore>(open: Open<S>, path: &Path, options: Value) -> OpenErro
     try_open(open, path, &options).err().expect("it should be refused")
 }
 
-fn ask<S: ByteStore>(client: &Client<S>, request: &Request<'_>) -> (Outcome, Reply) {
-    run(crate::execute(client, 0, request))
-}
-
-fn write<S: ByteStore>(
-    client: &Client<S>,
-    kind: Kind,
-    key: &str,
-    values: &[(u32, &[u8])],
-) -> Outcome {
-    let (mut bytes, mut places) = (Vec::new(), Vec::<(u32, Range<usize>)>::new());
-    for (field, value) in values {
-        places.push((*field, bytes.len()..bytes.len() + value.len()));
-        bytes.extend_from_slice(value);
-    }
-    let values = Values { bytes: &bytes, places: &places };
-    ask(client, &Request { values, ..request(kind, key) }).0
-}
-
 fn insert<S: ByteStore>(client: &Client<S>, key: &str, value: &str) {
     let outcome = write(client, Kind::Insert, key, &[(0, value.as_bytes())]);
     assert_eq!(outcome, Outcome::Ok, "{:?}", client.last_failure());
 }
 
-fn read<S: ByteStore>(client: &Client<S>, key: &str) -> (Outcome, Vec<String>) {
-    let (outcome, reply) = ask(client, &request(Kind::Read, key));
-    (outcome, cells(&reply))
-}
-
 fn is_there<S: ByteStore>(client: &Client<S>, key: &str) -> bool {
-    read(client, key).0 == Outcome::Ok
+    claims::read(client, key).0 == Outcome::Ok
 }
 
 /// Every kind of operation.
 pub fn records_are_written_read_and_removed<S: ByteStore>(open: Open<S>) {
     let Fresh { client, driver, folder: _folder } = Fresh::new(open);
-    insert(&client, "k", "a");
-    assert_eq!(read(&client, "k"), (Outcome::Ok, vec!["0.0=a".to_owned()]));
-    insert(&client, "k", "b");
-    assert_eq!(read(&client, "k").1, ["0.0=b"]);
-    assert_eq!(ask(&client, &request(Kind::Delete, "k")).0, Outcome::Ok);
-    assert_eq!(read(&client, "k").0, Outcome::Miss);
+    claims::records_are_written_read_and_removed(&driver);
     assert_eq!(ask(&client, &request(Kind::ReadModifyWrite, "k")).0, Outcome::Refused);
     assert_eq!(driver.capabilities().kinds, Kind::ALL);
-    let other = session(&driver, 1);
-    insert(&other, "l", "c");
-    assert_eq!(read(&client, "l").1, ["0.0=c"]);
 }
 
 /// From no bytes to a MiB, all byte values.
@@ -180,11 +148,7 @@ pub fn values_of_any_size_come_back<S: ByteStore>(open: Open<S>) {
 /// An update is a merge; a read of one field gives that one.
 pub fn an_update_changes_its_fields_alone<S: ByteStore>(open: Open<S>) {
     let Fresh { client, folder: _folder, .. } = Fresh::new(open);
-    write(&client, Kind::Insert, "k", &[(0, b"a"), (1, b"b"), (2, b"c")]);
-    assert_eq!(write(&client, Kind::Update, "k", &[(1, b"new")]), Outcome::Ok);
-    assert_eq!(read(&client, "k").1, ["0.0=a", "0.1=new", "0.2=c"]);
-    let one = Request { columns: Columns::One(2), ..request(Kind::Read, "k") };
-    assert_eq!(cells(&ask(&client, &one).1), ["0.2=c"]);
+    claims::an_update_changes_its_fields_alone(&client);
 }
 
 /// From a key on, as many as asked for, by bytes.
@@ -208,9 +172,9 @@ pub fn scans_go_in_the_order_of_keys<S: ByteStore>(open: Open<S>) {
 /// Reads and updates of what isn't there.
 pub fn a_missing_record_is_a_miss<S: ByteStore>(open: Open<S>) {
     let Fresh { client, folder: _folder, .. } = Fresh::new(open);
-    assert_eq!(read(&client, "k").0, Outcome::Miss);
+    claims::a_read_of_a_missing_record_is_a_miss(&client);
     assert_eq!(write(&client, Kind::Update, "k", &[(0, b"a")]), Outcome::Miss);
-    assert_eq!(read(&client, "k").0, Outcome::Miss);
+    claims::a_read_of_a_missing_record_is_a_miss(&client);
 }
 
 /// By their number, lengths and tags.
@@ -312,25 +276,8 @@ pub fn an_open_database_is_refused<S: ByteStore>(open: Open<S>) {
 
 /// Updates of different fields of one record, and readers beside them.
 pub fn concurrent_writers_lose_nothing<S: ByteStore>(open: Open<S>) {
-    const ROUNDS: u32 = 500;
-    let Fresh { client, driver, folder: _folder } = Fresh::new(open);
-    write(&client, Kind::Insert, "k", &[(0, b"0"), (1, b"0"), (2, b"0")]);
-    std::thread::scope(|scope| {
-        for field in 0..3 {
-            let driver = &driver;
-            scope.spawn(move || {
-                let client = session(driver, 1);
-                for round in 1..=ROUNDS {
-                    let value = round.to_string();
-                    let written = write(&client, Kind::Update, "k", &[(field, value.as_bytes())]);
-                    assert_eq!(written, Outcome::Ok, "{:?}", client.last_failure());
-                    let own = format!("0.{field}={value}");
-                    assert!(read(&client, "k").1.contains(&own), "{own} was undone");
-                }
-            });
-        }
-    });
-    assert_eq!(read(&client, "k").1, [0, 1, 2].map(|field| format!("0.{field}={ROUNDS}")));
+    let Fresh { driver, folder: _folder, .. } = Fresh::new(open);
+    claims::concurrent_writers_lose_nothing(&driver, 500);
 }
 
 /// In pages, of a closed database.

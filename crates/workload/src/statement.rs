@@ -277,25 +277,30 @@ impl StatementTemplate {
     }
 
     /// Whether the returned values are the expected arguments in order, for each command, and for
-    /// each of its items if an expected argument is drawn per item.
+    /// each of its items if an expected argument is drawn per item. `cells` are the values with row
+    /// and column; a column without a value is null, which equals no argument.
     pub fn holds<'a>(
         &self,
         records: &Records,
         buffer: &ArgumentBuffer,
-        mut found: impl Iterator<Item = &'a [u8]>,
+        mut cells: impl Iterator<Item = (u32, u32, &'a [u8])>,
     ) -> bool {
         let [_, own, each_item] = self.widths().map(|width| width as usize);
         let per_item = self.expects.iter().any(|(each, _)| *each == Each::Item);
         if self.expects.is_empty() {
             return true;
         }
-        let mut key = Vec::new();
+        let (mut key, mut next) = (Vec::new(), (0, 0));
         for ((first, items), ordinal) in buffer.commands.iter().zip(&buffer.ordinals) {
             records.key_into(*ordinal, &mut key);
             let rounds = if per_item { *items as usize } else { 1 };
             for round in 0..rounds {
                 for (each, slot) in &self.expects {
-                    let Some(found) = found.next() else { return false };
+                    let Some((row, column, found)) = cells.next() else { return false };
+                    if column != if row == next.0 { next.1 } else { 0 } {
+                        return false;
+                    }
+                    next = (row, column + 1);
                     let first = *first as usize;
                     let starts = [0, first, first + own + round * each_item];
                     let drawn = EarlierArguments { places: &buffer.places, starts };
@@ -307,7 +312,7 @@ impl StatementTemplate {
                 }
             }
         }
-        found.next().is_none()
+        cells.next().is_none()
     }
 }
 

@@ -354,5 +354,8 @@ def contents_of(driver: str, options: DriverOptions, password: Secret | None) ->
         embedded = import_module("kvmark.testbed.embedded")
         contents: Contents = embedded.contents(driver, files, options["path"])
         return contents
+    if driver == "dynamodb":
+        of_server: Contents = import_module("kvmark.testbed.dynamodb").contents(options, password)
+        return of_server
     kind = driven_by(driver)
     return None if kind is None else kind.contents(options, password)

@@ -1,6 +1,5 @@
 //! Helpers of the tests.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -9,8 +8,8 @@ use kvmark_driver::{
 };
 use kvmark_driver_cql::{Cql, CqlSession};
 use kvmark_plan::{Argument, Each, Generator, Kind, Outcome, SizeLaw, Statement, ValueType};
-use kvmark_testing::{Shared, cells};
-use serde_json::{Value, json};
+use kvmark_testing::{Shared, cells, client};
+use serde_json::Value;
 
 pub(crate) use kvmark_testing::{layout, request, run};
 
@@ -18,17 +17,12 @@ pub(crate) use kvmark_testing::{layout, request, run};
 pub(crate) type Session = Shared<Cql>;
 
 pub(crate) fn open(address: &str, options: Value, layout: &Layout) -> Result<Cql, OpenError> {
-    let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
-    options.insert("address".to_owned(), json!(address));
-    Cql::open(&options, layout)
+    Cql::open(&client::options_at(address, options), layout)
 }
 
 /// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value, layout: &Layout) -> String {
-    match open(address, options, layout) {
-        Ok(_) => panic!("{address} was opened"),
-        Err(error) => error.to_string(),
-    }
+    client::refusal(open(address, options, layout))
 }
 
 pub(crate) fn session(driver: &Cql) -> Session {

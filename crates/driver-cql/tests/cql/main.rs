@@ -9,6 +9,7 @@ mod failures;
 mod outages;
 mod peer;
 mod polls;
+mod real;
 mod records;
 mod replies;
 mod statements;

@@ -42,14 +42,6 @@ fn a_record_is_written_read_changed_and_removed() {
 
 #[test]
 #[ignore = "needs a node of Cassandra"]
-fn reads_are_compared_with_the_expected_values() {
-    let address = node("kvmark_test_expected");
-    let driver = open(&address, json!({}), &layout(3)).unwrap();
-    run(async { kvmark_testing::assert_compares(&session(&driver)).await });
-}
-
-#[test]
-#[ignore = "needs a node of Cassandra"]
 fn a_scan_continues_over_pages_up_to_its_length() {
     let address = node("kvmark_test_scans");
     let driver = open(&address, json!({"page_size": 2}), &layout(2)).unwrap();

@@ -7,26 +7,10 @@ use serde_json::json;
 
 use crate::scripted::{SECRET, Server, open, refusal, response};
 
-/// The outcome and failure text of a read that gets this response, optionally with the end of the
-/// connection, and the number of connections after a second read.
+/// The outcome of a read that gets this response, the failure text or else the values, and the
+/// number of connections after a second read.
 fn ends(first: &str, closes: bool) -> (Outcome, String, usize) {
-    let first = first.to_owned();
-    let server = Server::of_sessions(move |number, peer| {
-        if number == 0 {
-            peer.hear();
-            peer.say(&first);
-            if closes {
-                return;
-            }
-        }
-        peer.echo();
-    });
-    let driver = open(&server.address, json!({})).unwrap();
-    let session = session(&driver, 1);
-    let (outcome, reply) = run(execute(&session, 0, &request(Kind::Read, "a")));
-    let account = session.last_failure().unwrap_or_else(|| cells(&reply).join(" "));
-    assert_eq!(run(execute(&session, 0, &request(Kind::Read, "b"))).0, Outcome::Ok);
-    (outcome, account, server.session_connections())
+    Server::ends(|address| open(address, json!({})).unwrap(), first, closes)
 }
 
 #[test]
@@ -39,6 +23,8 @@ fn an_error_of_the_server_is_an_outcome_and_leaves_the_connection_open() {
         (400, "ValidationException", Outcome::Refused),
         (500, "InternalServerError", Outcome::Unavailable),
         (503, "ServiceUnavailable", Outcome::Unavailable),
+        (200, "ThrottlingException", Outcome::Overloaded),
+        (200, "ValidationException", Outcome::Refused),
     ];
     for (status, name, expected) in cases {
         let body = json!({ "__type": format!("com.amazon#{name}"), "Message": "a reason" });
@@ -153,6 +139,7 @@ fn a_response_may_have_chunks_and_be_split_at_every_byte() {
 fn texts_that_are_not_utf_8_are_rejected_and_not_sent() {
     let server = Server::of_sessions(|_, peer| peer.echo());
     let driver = open(&server.address, json!({})).unwrap();
+    server.take_heard();
     let session = session(&driver, 1);
     let values = Values { bytes: "\u{e9}".as_bytes(), places: &[(0, 0..1), (1, 1..2)] };
     let requests = [
@@ -162,21 +149,20 @@ fn texts_that_are_not_utf_8_are_rejected_and_not_sent() {
     for request in requests {
         assert_eq!(run(execute(&session, 0, &request)).0, Outcome::Refused);
     }
-    assert!(server.heard.lock().unwrap().is_empty());
+    assert!(server.take_heard().is_empty());
 }
 
 #[test]
 fn an_unusable_server_is_named_when_opening() {
-    let server = Server::new(|_, peer| {
-        peer.hear();
-        peer.say(&response(400, r#"{"__type":"x#AccessDeniedException","message":"no"}"#));
-    });
-    let address = &server.address;
-    let expected = format!(
-        "can't use the server at {address}: the server answered: AccessDeniedException: no"
-    );
-    assert_eq!(refusal(address, json!({})), expected);
-    let mute = Server::new(|_, peer| while peer.hear().is_some() {});
-    let error = refusal(&mute.address, json!({ "connect_timeout_ms": 20 }));
-    assert!(error.ends_with("no connection within 20 ms"), "{error}");
+    for status in [400, 200] {
+        let server = Server::new(move |_, peer| {
+            peer.hear();
+            peer.say(&response(status, r#"{"__type":"x#AccessDeniedException","message":"no"}"#));
+        });
+        let address = &server.address;
+        let expected = format!(
+            "can't use the server at {address}: the server answered: AccessDeniedException: no"
+        );
+        assert_eq!(refusal(address, json!({})), expected);
+    }
 }

@@ -1,15 +1,17 @@
 //! Operations on dynalite.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use kvmark_driver::{Columns, Driver, Request, Values};
+use kvmark_driver::{AnyConsole, Columns, Driver, Request};
+use kvmark_driver_dynamodb::DynamoDb;
 use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::{assert_compares, cells, execute, request, run, session};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use kvmark_testing::client::{Open, ask, write};
+use kvmark_testing::server::{TestServer, certificate, free_port, reply_to};
+use kvmark_testing::{request, session};
 use serde_json::json;
-use tempfile::NamedTempFile;
+use tempfile::TempDir;
 
 use crate::scripted::{open, refusal};
 
@@ -17,6 +19,8 @@ const PACKAGE: &str = "dynalite@4.0.0";
 
 struct Dynalite {
     child: Child,
+    /// What creates it.
+    script: String,
     address: String,
 }
 
@@ -30,75 +34,119 @@ impl Dynalite {
             fetch.args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"]);
             assert!(fetch.arg(&folder).arg(PACKAGE).status().unwrap().success());
         }
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let script = format!(
-            "require({:?})({{ createTableMs: 5, {options} }}).listen({}, '127.0.0.1')",
-            package,
-            free.port()
-        );
-        let child = Command::new("node").arg("-e").arg(script).stdin(Stdio::null()).spawn();
-        let started = Self { child: child.unwrap(), address: free.to_string() };
-        while TcpStream::connect(free).is_err() {
-            std::thread::yield_now();
-        }
-        started
+        let script = format!("require({package:?})({{ createTableMs: 5, {options} }})");
+        let address = format!("127.0.0.1:{}", free_port());
+        Self { child: listening(&script, &address), script, address }
     }
+}
+
+/// Runs a script that creates a server, which listens when this returns.
+fn listening(script: &str, address: &str) -> Child {
+    let (host, port) = address.split_once(':').unwrap();
+    let script = format!("{script}.listen({port}, '{host}')");
+    let child = Command::new("node").arg("-e").arg(script).stdin(Stdio::null()).spawn();
+    while TcpStream::connect(address).is_err() {
+        std::thread::yield_now();
+    }
+    child.unwrap()
 }
 
 impl Drop for Dynalite {
     fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.kill();
     }
 }
 
+/// The names of the table and of a record's key, in the form of a request's members.
+fn key_members(key: &str) -> String {
+    format!(r#""TableName":"usertable","Key":{{"part":{{"S":"YCSB_0"}},"_key":{{"S":"{key}"}}}}"#)
+}
+
+impl TestServer for Dynalite {
+    type Driver = DynamoDb;
+
+    const OPEN: Open<DynamoDb> = DynamoDb::open;
+    const VARIANTS: &'static [&'static str] =
+        &[r#"{ "partition_key": "part", "consistent": true }"#];
+    const SKIPS: &'static [(&'static str, &'static str)] =
+        &[("each_client_has_a_connection_unless_they_share", "the API doesn't count connections")];
+    const IS_TEXT: bool = true;
+    /// An item has at most 400 KiB.
+    const SIZES: [usize; 2] = [0, 400_000];
+    const TOO_LARGE: Option<(usize, &'static str)> =
+        Some((500_000, "Item size has exceeded the maximum allowed size"));
+    const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Ok];
+    /// Its tables are lost.
+    const RESTARTED: Outcome = Outcome::Refused;
+
+    fn start() -> Self {
+        Self::start("")
+    }
+
+    fn start_encrypted(certificate: &str, key: &str) -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        let (certificate, key) = (read(certificate), read(key));
+        Self::start(&format!("ssl: true, ca: [], cert: {certificate:?}, key: {key:?}"))
+    }
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    fn start_again(&mut self) {
+        self.child = listening(&self.script, &self.address);
+    }
+
+    fn count(&self, console: &mut AnyConsole) -> u64 {
+        let body = r#"{"TableName":"usertable","Select":"COUNT","ConsistentRead":true}"#;
+        reply_to(console, &["Scan", body])["Count"].as_u64().unwrap()
+    }
+
+    fn connections(&self, _: &mut AnyConsole) -> u64 {
+        unreachable!("the test that counts them is skipped")
+    }
+
+    fn removal(&self, key: &str) -> Vec<String> {
+        vec!["DeleteItem".to_owned(), format!("{{{}}}", key_members(key))]
+    }
+
+    fn change(&self, key: &str) -> Vec<String> {
+        let members = key_members(key);
+        let values = r#""ExpressionAttributeValues":{":v":{"S":"changed"}}"#;
+        let body = format!(r#"{{{members},"UpdateExpression":"SET field0=:v",{values}}}"#);
+        vec!["UpdateItem".to_owned(), body]
+    }
+}
+
+kvmark_testing::server_conformance!(Dynalite, "needs npm");
+
 #[test]
 #[ignore = "needs npm"]
-fn records_are_written_read_scanned_and_deleted() {
+fn a_table_without_a_partition_key_is_scanned_in_the_order_of_the_keys_hashes() {
     let server = Dynalite::start("");
-    let options = json!({ "consistent": true, "capacity": true });
-    let driver = open(&server.address, options).unwrap();
+    let driver = open(&server.address, json!({ "capacity": true })).unwrap();
     assert_eq!(driver.describe().configuration["billing_mode"], "PAY_PER_REQUEST");
-    let session = session(&driver, 1);
-    let done = |request: &Request<'_>| {
-        let (outcome, reply) = run(execute(&session, 0, request));
-        (outcome, reply.rows, cells(&reply))
-    };
-    run(assert_compares(&session));
-    assert_eq!(done(&request(Kind::Delete, "tagged")).0, Outcome::Ok);
-    let bytes = "a\"\n\u{e9}\u{1f600}b".as_bytes();
-    let places = [(0, 0..9), (1, 9..10)];
+    let client = session(&driver, 1);
+    let key = |number| format!("user{number:02}");
     for number in 0..20 {
-        let key = format!("user{number:02}");
-        let values = Values { bytes, places: &places };
-        let insert = Request { values, ..request(Kind::Insert, &key) };
-        assert_eq!(done(&insert).0, Outcome::Ok);
+        let value = "a\"\n\u{e9}\u{1f600}b".as_bytes();
+        assert_eq!(write(&client, Kind::Insert, &key(number), &[(1, value)]), Outcome::Ok);
     }
-    let values = Values { bytes: b"new", places: &[(2, 0..3)] };
-    let update = Request { values, ..request(Kind::Update, "user07") };
-    assert_eq!(done(&update).0, Outcome::Ok);
-    let missing = Request { values, ..request(Kind::Update, "nobody") };
-    assert_eq!(done(&missing).0, Outcome::Miss);
-    assert_eq!(done(&request(Kind::Read, "nobody")).0, Outcome::Miss);
-    let mut read = done(&request(Kind::Read, "user07"));
-    read.2.sort();
-    let first = format!("0.0={}", str::from_utf8(&bytes[..9]).unwrap());
-    assert_eq!(read, (Outcome::Ok, 1, vec![first, "0.1=b".to_owned(), "0.2=new".to_owned()]));
-    let one = Request { columns: Columns::One(1), ..request(Kind::Read, "user08") };
-    assert_eq!(done(&one).2, ["0.1=b"]);
-    let one = Request { columns: Columns::One(1), ..request(Kind::Scan, "user00") };
-    let scan = Request { scan_length: 1, ..one };
-    assert_eq!(done(&scan), (Outcome::Ok, 1, vec!["0.1=b".to_owned()]));
-    // The order is that of the keys' hashes: from each key on, another number is left.
-    let left = |number| {
-        let key = format!("user{number:02}");
-        done(&Request { scan_length: 100, key: key.as_bytes(), ..one }).1
+    let scan = |number, scan_length| {
+        let one = Request { columns: Columns::One(1), ..request(Kind::Scan, "") };
+        ask(&client, &Request { scan_length, key: key(number).as_bytes(), ..one }).1
     };
-    let mut left: Vec<_> = (0..20).map(left).collect();
+    let first = scan(0, 1);
+    assert_eq!((first.rows, first.bytes), (1, "a\"\n\u{e9}\u{1f600}b".into()));
+    // From each key on, another number is left.
+    let mut left: Vec<_> = (0..20).map(|number| scan(number, 100).rows).collect();
     left.sort_unstable();
     assert_eq!(left, (1..=20).collect::<Vec<_>>());
-    assert_eq!(done(&request(Kind::Delete, "user08")).0, Outcome::Ok);
-    assert_eq!(done(&request(Kind::Read, "user08")).0, Outcome::Miss);
     assert!(driver.statistics()["capacity_units"] > 20.0);
     // The table exists now.
     open(&server.address, json!({})).unwrap();
@@ -106,42 +154,10 @@ fn records_are_written_read_scanned_and_deleted() {
 
 #[test]
 #[ignore = "needs npm"]
-fn records_of_a_partition_are_scanned_in_the_order_of_their_keys() {
-    let server = Dynalite::start("");
-    let driver = open(&server.address, json!({ "partition_key": "hash" })).unwrap();
-    let session = session(&driver, 1);
-    for number in (10..30).rev() {
-        let key = format!("user{number}");
-        let values = Values { bytes: &key.as_bytes()[4..], places: &[(0, 0..2)] };
-        let insert = Request { values, ..request(Kind::Insert, &key) };
-        assert_eq!(run(execute(&session, 0, &insert)).0, Outcome::Ok);
-    }
-    let read = request(Kind::Read, "user12");
-    assert_eq!(cells(&run(execute(&session, 0, &read)).1), ["0.0=12"]);
-    let scan = Request { scan_length: 3, ..request(Kind::Scan, "user115") };
-    assert_eq!(cells(&run(execute(&session, 0, &scan)).1), ["0.0=12", "1.0=13", "2.0=14"]);
-    let scan = Request { scan_length: 3, ..request(Kind::Scan, "user28") };
-    assert_eq!(cells(&run(execute(&session, 0, &scan)).1), ["0.0=28", "1.0=29"]);
-}
-
-#[test]
-#[ignore = "needs npm"]
-fn a_server_is_written_and_read_over_tls() {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let (certificate, key) = (cert.pem(), signing_key.serialize_pem());
-    let options = format!("ssl: true, ca: [], cert: {certificate:?}, key: {key:?}");
-    let server = Dynalite::start(&options);
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(&file, certificate).unwrap();
-    let options = json!({ "tls": true, "ca_file": file.path().to_str().unwrap() });
-    let driver = open(&server.address, options).unwrap();
-    let session = session(&driver, 1);
-    let bytes = vec![b'x'; 300_000];
-    let values = Values { bytes: &bytes, places: &[(0, 0..300_000)] };
-    let insert = Request { values, ..request(Kind::Insert, "k") };
-    assert_eq!(run(execute(&session, 0, &insert)).0, Outcome::Ok);
-    assert_eq!(run(execute(&session, 0, &request(Kind::Read, "k"))).1.bytes, bytes);
+fn a_server_that_alone_speaks_tls_is_named() {
+    let folder = TempDir::new().unwrap();
+    let [certificate, key] = certificate(folder.path());
+    let server = Dynalite::start_encrypted(&certificate, &key);
     let error = refusal(&server.address, json!({}));
     assert!(error.ends_with("it speaks TLS: use dynamodbs:// or give tls=true"), "{error}");
 }

@@ -1,15 +1,12 @@
 //! A server with a scripted behaviour, which checks the signature of each request.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io::{BufRead, Read};
 
-use kvmark_driver::{Layout, OpenError};
+use kvmark_driver::OpenError;
 use kvmark_driver_dynamodb::DynamoDb;
-use kvmark_testing::layout;
+use kvmark_testing::client::{self, options_at};
+use kvmark_testing::{Peer, Scripted, ServerSide, layout};
 use ring::digest::{SHA256, digest};
 use ring::hmac::{HMAC_SHA256, Key, sign};
 use serde_json::{Value, json};
@@ -17,25 +14,13 @@ use serde_json::{Value, json};
 pub(crate) const SECRET: &str = "sesame";
 
 pub(crate) fn open(address: &str, options: Value) -> Result<DynamoDb, OpenError> {
-    open_layout(address, options, &layout(3))
-}
-
-pub(crate) fn open_layout(
-    address: &str,
-    options: Value,
-    layout: &Layout,
-) -> Result<DynamoDb, OpenError> {
-    let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
-    options.insert("address".to_owned(), json!(format!("KEY:{SECRET}@{address}")));
-    DynamoDb::open(&options, layout)
+    let address = format!("KEY:{SECRET}@{address}");
+    DynamoDb::open(&options_at(&address, options), &layout(3))
 }
 
 /// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value) -> String {
-    match open(address, options) {
-        Ok(_) => panic!("{address} was opened"),
-        Err(error) => error.to_string(),
-    }
+    client::refusal(open(address, options))
 }
 
 /// A response with this status and body.
@@ -79,21 +64,18 @@ fn signature(headers: &BTreeMap<String, String>, body: &[u8]) -> String {
     hexadecimal(sign(&last, text.as_bytes()).as_ref())
 }
 
-/// One connection of a scripted server.
-pub(crate) struct Peer {
-    input: BufReader<TcpStream>,
-    output: TcpStream,
-    heard: Arc<Mutex<Vec<String>>>,
-    /// Whether it answers for the table itself.
-    has_table: bool,
-}
+pub(crate) type Server = Scripted<Http>;
 
-impl Peer {
-    /// The action and the body of the next request; `None` when the client is gone.
-    pub(crate) fn hear(&mut self) -> Option<String> {
+pub(crate) struct Http;
+
+impl ServerSide for Http {
+    const LOGIN: Option<&'static str> = None;
+
+    /// The action and the body of the next request.
+    fn read(peer: &mut Peer<Self>) -> Option<String> {
         let mut line = || {
             let mut line = String::new();
-            self.input.read_line(&mut line).ok().filter(|length| *length > 0)?;
+            peer.input.read_line(&mut line).ok().filter(|length| *length > 0)?;
             Some(line.trim_end().to_owned())
         };
         assert_eq!(line()?, "POST / HTTP/1.1");
@@ -102,73 +84,23 @@ impl Peer {
             headers.insert(name.to_lowercase(), value.to_owned());
         }
         let mut body = vec![0; headers["content-length"].parse().unwrap()];
-        self.input.read_exact(&mut body).ok()?;
+        peer.input.read_exact(&mut body).ok()?;
         let found = headers["authorization"].split_once("Signature=").unwrap().1;
         assert_eq!(found, signature(&headers, &body));
-        assert_eq!(headers["host"], self.output.local_addr().unwrap().to_string());
+        assert_eq!(headers["host"], format!("127.0.0.1:{}", peer.port()));
         let action = headers["x-amz-target"].strip_prefix("DynamoDB_20120810.").unwrap();
-        if self.has_table && action == "DescribeTable" {
-            self.say(&table(&[("HASH", "_key")]));
-            return self.hear();
-        }
-        let heard = format!("{action} {}", String::from_utf8(body).unwrap());
-        self.heard.lock().unwrap().push(heard.clone());
-        Some(heard)
+        Some(format!("{action} {}", String::from_utf8(body).unwrap()))
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
-        drop(self.output.write_all(text.as_bytes()));
+    fn own_reply() -> String {
+        table(&[("HASH", "_key")])
     }
 
-    /// Answers each request with a record whose field is `x`.
-    pub(crate) fn echo(&mut self) {
-        while self.hear().is_some() {
-            self.say(&response(200, r#"{"Item":{"field0":{"S":"x"}}}"#));
-        }
-    }
-}
-
-/// A scripted server on a loopback port.
-pub(crate) struct Server {
-    pub(crate) address: String,
-    /// The requests of sessions.
-    pub(crate) heard: Arc<Mutex<Vec<String>>>,
-    accepted: Arc<AtomicUsize>,
-}
-
-impl Server {
-    /// Runs a script on each connection, with its number from 0. The first connection is the
-    /// driver's own; [`Server::of_sessions`] excludes it.
-    pub(crate) fn new(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let accepted = Arc::new(AtomicUsize::new(0));
-        let (ears, counter, script) = (Arc::clone(&heard), Arc::clone(&accepted), Arc::new(script));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let output = stream.unwrap();
-                output.set_nodelay(true).unwrap();
-                let number = counter.fetch_add(1, Ordering::SeqCst);
-                let input = BufReader::new(output.try_clone().unwrap());
-                let mut peer = Peer { input, output, heard: Arc::clone(&ears), has_table: false };
-                let script = Arc::clone(&script);
-                thread::spawn(move || script(number, &mut peer));
-            }
-        });
-        Self { address, heard, accepted }
+    fn is_own(request: &str) -> bool {
+        request.starts_with("DescribeTable ")
     }
 
-    /// Runs a script on each connection of a session, with its number from 0.
-    pub(crate) fn of_sessions(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
-        Self::new(move |number, peer| {
-            peer.has_table = true;
-            script(number.wrapping_sub(1), peer);
-        })
-    }
-
-    /// The number of connections of sessions.
-    pub(crate) fn session_connections(&self) -> usize {
-        self.accepted.load(Ordering::SeqCst) - 1
+    fn record_of(_: &str) -> String {
+        response(200, r#"{"Item":{"field0":{"S":"x"}}}"#)
     }
 }

@@ -1,13 +1,13 @@
 //! Helpers of the tests.
 
-use std::collections::BTreeMap;
-
-use kvmark_driver::{Layout, OpenError, Request, Values};
+use kvmark_driver::{Layout, OpenError};
 use kvmark_driver_memcached::Memcached;
-use kvmark_plan::{Kind, Outcome};
-use kvmark_testing::{Shared, cells};
-use serde_json::{Value, json};
+use kvmark_testing::client;
+use serde_json::Value;
 
+pub(crate) use kvmark_testing::client::{
+    execute_cells as execute, outcome, read, with_session, writing,
+};
 pub(crate) use kvmark_testing::{layout, request, run, session};
 
 pub(crate) fn open(address: &str, options: Value) -> Result<Memcached, OpenError> {
@@ -19,53 +19,10 @@ pub(crate) fn open_layout(
     options: Value,
     layout: &Layout,
 ) -> Result<Memcached, OpenError> {
-    let mut options: BTreeMap<String, Value> = serde_json::from_value(options).unwrap();
-    options.insert("address".to_owned(), json!(address));
-    Memcached::open(&options, layout)
+    Memcached::open(&client::options_at(address, options), layout)
 }
 
 /// The error of a failed opening.
 pub(crate) fn refusal(address: &str, options: Value) -> String {
-    refusal_of(address, options, &layout(3))
-}
-
-pub(crate) fn refusal_of(address: &str, options: Value, layout: &Layout) -> String {
-    match open_layout(address, options, layout) {
-        Ok(_) => panic!("{address} was opened"),
-        Err(error) => error.to_string(),
-    }
-}
-
-/// Runs a test with a session of one client.
-pub(crate) fn with_session<T>(
-    driver: &Memcached,
-    claims: impl AsyncFnOnce(Shared<Memcached>) -> T,
-) -> T {
-    run(claims(session(driver, 1)))
-}
-
-/// Executes a request and returns the values as `row.field=value`.
-pub(crate) async fn execute(
-    session: &Shared<Memcached>,
-    client: u32,
-    request: &Request<'_>,
-) -> (Outcome, Vec<String>) {
-    let (outcome, reply) = kvmark_testing::execute(session, client, request).await;
-    (outcome, cells(&reply))
-}
-
-pub(crate) async fn outcome(session: &Shared<Memcached>, request: &Request<'_>) -> Outcome {
-    execute(session, 0, request).await.0
-}
-
-pub(crate) async fn read(
-    session: &Shared<Memcached>,
-    client: u32,
-    key: &str,
-) -> (Outcome, Vec<String>) {
-    execute(session, client, &request(Kind::Read, key)).await
-}
-
-pub(crate) fn writing<'a>(kind: Kind, key: &'a str, values: Values<'a>) -> Request<'a> {
-    Request { values, ..request(kind, key) }
+    client::refusal(open(address, options))
 }

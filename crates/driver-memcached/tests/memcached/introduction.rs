@@ -1,10 +1,9 @@
-//! The login of connections, and their encryption.
+//! The login of connections.
 
 use kvmark_plan::Outcome;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 
-use crate::common::{open, outcome, read, refusal, request, with_session, writing};
+use crate::common::{open, read, refusal, with_session};
 use crate::real::{self, file};
 use crate::scripted::Server;
 
@@ -41,10 +40,8 @@ fn a_password_in_a_server_message_is_not_shown() {
 #[test]
 fn invalid_options_are_rejected_in_a_sentence() {
     let cases = [
-        (json!({ "databases": 1 }), "there is no option 'databases'; known are address, "),
         (json!({ "update": "cas" }), "option 'update' can't be 'cas': give merge or replace"),
         (json!({ "ttl_s": 2_592_001 }), "option 'ttl_s' can't be '2592001': give a whole number"),
-        (json!({ "ca_file": "x" }), "option 'ca_file' has no effect while 'tls' is 'false'"),
         (json!({ "username": "ann" }), "a user needs a password: give password_env"),
         (
             json!({ "password_env": "CARGO_PKG_NAME" }),
@@ -85,27 +82,4 @@ fn a_server_without_users_does_not_store_the_password() {
     let server = real::Server::start(&[]);
     drop(open(&format!("ann:sesame@{}", server.address), json!({})).unwrap());
     assert_eq!(server.raw().get("login"), None);
-}
-
-#[test]
-#[ignore = "needs memcached"]
-fn a_real_server_is_written_and_read_over_tls() {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let (_certs, certificate) = file("cert.pem", &cert.pem());
-    let (_keys, key) = file("key.pem", &signing_key.serialize_pem());
-    let [certificate, key] = [&certificate, &key].map(|path| path.to_str().unwrap());
-    let files = format!("ssl_chain_cert={certificate},ssl_key={key}");
-    let server = real::Server::start(&["-Z", "-o", &files]);
-    let options = json!({ "tls": true, "ca_file": certificate });
-    let driver = open(&server.address, options).unwrap();
-    let bytes = vec![b'x'; 900_000];
-    with_session(&driver, async |session| {
-        let values = kvmark_driver::Values { bytes: &bytes, places: &[(0, 0..900_000)] };
-        let insert = writing(kvmark_plan::Kind::Insert, "k", values);
-        assert_eq!(outcome(&session, &insert).await, Outcome::Ok);
-        assert_eq!(read(&session, 0, "k").await.1[0].len(), 900_004);
-        let gone = request(kvmark_plan::Kind::Read, "none");
-        assert_eq!(outcome(&session, &gone).await, Outcome::Miss);
-    });
 }

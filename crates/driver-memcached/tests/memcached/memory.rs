@@ -1,8 +1,9 @@
 //! Allocations of operations.
 
-use kvmark_driver::{AnySession, Driver, Request, Values};
+use kvmark_driver::{Request, Values};
 use kvmark_plan::Kind;
-use kvmark_testing::{Bound, CountingAllocator, carry_out, ends_allocating, layout_of};
+use kvmark_testing::client::assert_no_allocations;
+use kvmark_testing::{Bound, CountingAllocator, layout_of};
 use serde_json::json;
 
 use crate::common::{open_layout, request};
@@ -27,13 +28,7 @@ fn answer(command: &str) -> String {
 
 #[test]
 fn an_operation_allocates_nothing_in_steady_state() {
-    let server = || {
-        Server::new(|_, peer| {
-            while let Some(command) = peer.hear() {
-                peer.say(&answer(&command));
-            }
-        })
-    };
+    let server = || Server::new(|_, peer| peer.answer(answer));
     let (one, other) = (server(), server());
     let values = Values { bytes: b"a\"bc", places: &[(0, 0..4)] };
     let some = Values { bytes: b"abc", places: &[(1, 0..3)] };
@@ -56,10 +51,6 @@ fn an_operation_allocates_nothing_in_steady_state() {
     for (address, connections) in [(&one.address, 0), (&one.address, 1), (&both, 2)] {
         let options = json!({ "connections": connections });
         let driver = open_layout(address, options, &layout).unwrap();
-        let AnySession::Asynchronous(mut session) = driver.session(4).unwrap();
-        for request in requests {
-            let all = [request; 4];
-            assert!(ends_allocating(|| carry_out(&mut session, &all)), "{address} {request:?}");
-        }
+        assert_no_allocations(&driver, &requests);
     }
 }

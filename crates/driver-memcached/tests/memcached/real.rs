@@ -1,12 +1,17 @@
 //! A memcached for tests, on a free loopback port or a socket, in a temporary folder.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use kvmark_driver::AnyConsole;
+use kvmark_driver_memcached::Memcached;
+use kvmark_plan::Outcome;
+use kvmark_testing::client::Open;
+use kvmark_testing::server::{TestServer, free_port, reply_to};
 use tempfile::TempDir;
 
 const PORTS_TRIED: usize = 10;
@@ -63,14 +68,53 @@ impl Server {
         Some(Self { child, _folder: folder, address: address.to_owned() })
     }
 
-    /// Kills the server, as `kill -9` does.
-    pub(crate) fn kill(&mut self) {
+    /// Another connection with a line interface.
+    pub(crate) fn raw(&self) -> Raw {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
+    }
+}
+
+/// A number of `stats`.
+fn stat(console: &mut AnyConsole, name: &str) -> u64 {
+    let stats = reply_to(console, &["stats"]);
+    let prefix = format!("STAT {name} ");
+    let number = stats.as_str().unwrap().lines().find_map(|line| line.strip_prefix(&prefix));
+    number.unwrap().parse().unwrap()
+}
+
+impl TestServer for Server {
+    type Driver = Memcached;
+
+    const OPEN: Open<Memcached> = Memcached::open;
+    const VARIANTS: &'static [&'static str] = &["{}"];
+    const SKIPS: &'static [(&'static str, &'static str)] =
+        &[("a_scan_reads_the_requested_number_of_records", "memcached has no scan")];
+    const IS_TEXT: bool = true;
+    const SIZES: [usize; 2] = [0, 1_000_000];
+    const TOO_LARGE: Option<(usize, &'static str)> =
+        Some((3_000_000, "the server answered: SERVER_ERROR object too large for cache"));
+    const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Miss];
+    const RESTARTED: Outcome = Outcome::Miss;
+
+    fn start() -> Self {
+        Self::start(&[])
+    }
+
+    fn start_encrypted(certificate: &str, key: &str) -> Self {
+        Self::start(&["-Z", "-o", &format!("ssl_chain_cert={certificate},ssl_key={key}")])
+    }
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn kill(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
     }
 
-    /// Restarts it at its address.
-    pub(crate) fn start_again(&mut self) {
+    fn start_again(&mut self) {
         let (_, port) = self.address.split_once(':').unwrap();
         let is_there = || TcpStream::connect(&self.address).is_ok_and(answers);
         let place = ["-p", port, "-l", "127.0.0.1"];
@@ -78,12 +122,25 @@ impl Server {
         std::mem::swap(&mut self.child, &mut again.child);
     }
 
-    /// Another connection with a line interface.
-    pub(crate) fn raw(&self) -> Raw {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
+    fn count(&self, console: &mut AnyConsole) -> u64 {
+        stat(console, "curr_items")
+    }
+
+    fn connections(&self, console: &mut AnyConsole) -> u64 {
+        stat(console, "curr_connections")
+    }
+
+    fn removal(&self, key: &str) -> Vec<String> {
+        vec![format!("delete usertable-{key}")]
+    }
+
+    fn change(&self, key: &str) -> Vec<String> {
+        let json = "{\"field0\":\"changed\",\"field1\":\"x\",\"field2\":\"x\"}";
+        vec![format!("set usertable-{key} 0 0 {}\r\n{json}", json.len())]
     }
 }
+
+kvmark_testing::server_conformance!(Server, "needs memcached");
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -102,11 +159,6 @@ pub(crate) fn file(name: &str, text: &str) -> (TempDir, PathBuf) {
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     (folder, path)
-}
-
-pub(crate) fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
 }
 
 pub(crate) struct Raw {

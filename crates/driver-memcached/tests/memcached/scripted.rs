@@ -1,23 +1,20 @@
 //! A server with a scripted behaviour.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::io::{BufRead, Read};
 
-/// One connection of a scripted server.
-pub(crate) struct Peer {
-    input: BufReader<TcpStream>,
-    output: TcpStream,
-    heard: Arc<Mutex<Vec<String>>>,
-}
+use kvmark_testing::{Peer, Scripted, ServerSide};
 
-impl Peer {
-    /// The next command, with a blank before a value; `None` when the client is gone.
-    pub(crate) fn hear(&mut self) -> Option<String> {
+pub(crate) type Server = Scripted<TextProtocol>;
+
+pub(crate) struct TextProtocol;
+
+impl ServerSide for TextProtocol {
+    const LOGIN: Option<&'static str> = Some("version");
+
+    /// The next command, with a blank before a value.
+    fn read(peer: &mut Peer<Self>) -> Option<String> {
         let mut line = String::new();
-        if self.input.read_line(&mut line).ok()? == 0 {
+        if peer.input.read_line(&mut line).ok()? == 0 {
             return None;
         }
         let line = line.strip_suffix("\r\n").unwrap();
@@ -27,36 +24,18 @@ impl Peer {
             "ms" => words.get(2),
             _ => None,
         };
-        let command = match length {
-            None => line.to_owned(),
-            Some(length) => {
-                let mut value = vec![0; length.parse::<usize>().unwrap() + 2];
-                self.input.read_exact(&mut value).ok()?;
-                format!(
-                    "{line} {}",
-                    String::from_utf8(value).unwrap().strip_suffix("\r\n").unwrap()
-                )
-            }
-        };
-        self.heard.lock().unwrap().push(command.clone());
-        Some(command)
+        let Some(length) = length else { return Some(line.to_owned()) };
+        let mut value = vec![0; length.parse::<usize>().unwrap() + 2];
+        peer.input.read_exact(&mut value).ok()?;
+        Some(format!("{line} {}", String::from_utf8(value).unwrap().strip_suffix("\r\n").unwrap()))
     }
 
-    pub(crate) fn say(&mut self, text: &str) {
-        drop(self.output.write_all(text.as_bytes()));
+    fn own_reply() -> String {
+        "VERSION 1.6.18\r\n".to_owned()
     }
 
-    /// Answers the first command of a connection.
-    pub(crate) fn greet(&mut self) {
-        assert_eq!(self.hear().as_deref(), Some("version"));
-        self.say("VERSION 1.6.18\r\n");
-    }
-
-    /// Answers each get with a record whose field is the key.
-    pub(crate) fn echo(&mut self) {
-        while let Some(command) = self.hear() {
-            self.say(&record(key_of(&command)));
-        }
+    fn record_of(request: &str) -> String {
+        record(key_of(request))
     }
 }
 
@@ -74,56 +53,4 @@ pub(crate) fn item(key: &str, value: &str) -> String {
 pub(crate) fn record(key: &str) -> String {
     let json = format!("{{\"field0\":\"{key}\"}}");
     item(&format!("usertable-{key}"), &json) + "END\r\n"
-}
-
-/// A scripted server on a loopback port.
-pub(crate) struct Server {
-    pub(crate) address: String,
-    pub(crate) heard: Arc<Mutex<Vec<String>>>,
-    accepted: Arc<AtomicUsize>,
-}
-
-impl Server {
-    /// Runs a script on each connection, with its number from 0. The first connection is the
-    /// driver's own; [`Server::of_sessions`] excludes it.
-    pub(crate) fn new(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let accepted = Arc::new(AtomicUsize::new(0));
-        let (ears, counter) = (Arc::clone(&heard), Arc::clone(&accepted));
-        let script = Arc::new(script);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let stream = stream.unwrap();
-                stream.set_nodelay(true).unwrap();
-                let number = counter.fetch_add(1, Ordering::SeqCst);
-                let input = BufReader::new(stream.try_clone().unwrap());
-                let mut peer = Peer { input, output: stream, heard: Arc::clone(&ears) };
-                let script = Arc::clone(&script);
-                thread::spawn(move || script(number, &mut peer));
-            }
-        });
-        Self { address, heard, accepted }
-    }
-
-    /// Runs a script on each connection of a session, with its number from 0.
-    pub(crate) fn of_sessions(script: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> Self {
-        Self::new(move |number, peer| {
-            peer.greet();
-            match number.checked_sub(1) {
-                Some(number) => script(number, peer),
-                None => {
-                    while peer.hear().is_some() {
-                        peer.say("VERSION 1.6.18\r\n");
-                    }
-                }
-            }
-        })
-    }
-
-    /// The number of connections of sessions.
-    pub(crate) fn session_connections(&self) -> usize {
-        self.accepted.load(Ordering::SeqCst) - 1
-    }
 }

@@ -2,6 +2,7 @@
 
 use kvmark_driver::{Driver, Values};
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::server::TestServer;
 use kvmark_testing::{Bound, layout_of};
 use serde_json::json;
 

@@ -1,31 +1,16 @@
 //! Statements. Some tests need a real server.
 
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::client::{Step, assert_steps, refusal};
 use kvmark_testing::{Bound, layout_of};
 use serde_json::json;
 
-use crate::common::{execute, open_layout, outcome, refusal_of, with_session};
+use crate::common::{open_layout, outcome, with_session};
 use crate::real::Server;
 use crate::scripted;
 
-/// The outcome and cells of statements, each executed once in order as this kind, with commands of
-/// key, value and items.
-type Step<'a> = (Kind, &'a str, &'a [(&'a str, &'a str, &'a [&'a str])], Outcome, &'a [&'a str]);
-
 fn carry_out(server: &Server, steps: &[Step<'_>]) {
-    let texts: Vec<_> = steps.iter().map(|step| step.1).collect();
-    let driver = open_layout(&server.address, json!({}), &layout_of(&texts)).unwrap();
-    with_session(&driver, async |session| {
-        for (index, (kind, text, commands, outcome, cells)) in steps.iter().enumerate() {
-            let bound = commands.iter().fold(Bound::new(index as u32), |bound, command| {
-                bound.command(command.0, command.1, command.2)
-            });
-            let found = execute(&session, 0, &bound.request(*kind)).await;
-            let failure = session.last_failure();
-            assert_eq!(found.0, *outcome, "{text} {failure:?}");
-            assert_eq!(found.1, *cells, "{text}");
-        }
-    });
+    assert_steps(|layout| open_layout(&server.address, json!({}), layout).unwrap(), steps);
 }
 
 #[test]
@@ -153,7 +138,7 @@ fn an_invalid_text_is_rejected_with_its_statement_and_the_reason() {
         ("SET {key} {list}", "'list' is a collection, which isn't part of a word"),
     ];
     for (text, why) in cases {
-        let error = refusal_of("127.0.0.1:1", json!({}), &layout_of(&[text]));
+        let error = refusal(open_layout("127.0.0.1:1", json!({}), &layout_of(&[text])));
         let expected = format!("statement '{text}' can't be sent as '{text}': {why}");
         assert!(error.starts_with(&expected), "{error}");
     }
@@ -161,11 +146,7 @@ fn an_invalid_text_is_rejected_with_its_statement_and_the_reason() {
 
 #[test]
 fn an_argument_that_breaks_the_protocol_is_rejected_and_not_sent() {
-    let server = scripted::Server::of_sessions(|_, peer| {
-        while peer.hear().is_some() {
-            peer.say("STORED\r\n");
-        }
-    });
+    let server = scripted::Server::of_sessions(|_, peer| peer.repeat("STORED\r\n"));
     let layout = layout_of(&["SET {key} 1 EX {value}", "SET {key} {value}"]);
     let driver = open_layout(&server.address, json!({}), &layout).unwrap();
     with_session(&driver, async |session| {
@@ -187,7 +168,7 @@ fn a_server_without_meta_commands_is_rejected_if_a_statement_uses_one() {
             peer.say(if command == "version" { "VERSION 1.5.22\r\n" } else { "ERROR\r\n" });
         }
     });
-    let error = refusal_of(&server.address, json!({}), &layout_of(&["MG {key} v"]));
+    let error = refusal(open_layout(&server.address, json!({}), &layout_of(&["MG {key} v"])));
     let expected = format!(
         "the server at {}, version 1.5.22, doesn't support meta commands, which statement \
          'MG {{key}} v' uses: use GET, SET, DELETE or INCR",
@@ -207,11 +188,11 @@ fn a_server_is_prepared_once_before_sessions_are_opened() {
     with_session(&driver, async |_| ());
     assert_eq!(server.raw().get("n").unwrap().0, "12");
     layout.prepare = vec!["NONSENSE".to_owned()];
-    let error = refusal_of(&server.address, json!({}), &layout);
+    let error = refusal(open_layout(&server.address, json!({}), &layout));
     let expected =
         format!("'NONSENSE' of prepare failed at {}: the server answered: ERROR", server.address);
     assert_eq!(error, expected);
     layout.prepare = vec!["set a 0 0 1".to_owned()];
-    let error = refusal_of(&server.address, json!({}), &layout);
+    let error = refusal(open_layout(&server.address, json!({}), &layout));
     assert!(error.ends_with("a command with a value is allowed only in a statement"), "{error}");
 }

@@ -1,8 +1,9 @@
 //! Allocations of operations.
 
-use kvmark_driver::{AnySession, Driver, Request, Values};
+use kvmark_driver::{Request, Values};
 use kvmark_plan::Kind;
-use kvmark_testing::{Bound, CountingAllocator, carry_out, ends_allocating, layout_of};
+use kvmark_testing::client::assert_no_allocations;
+use kvmark_testing::{Bound, CountingAllocator, layout_of};
 use serde_json::json;
 
 use crate::common::{open, open_layout, request, with_session, writing};
@@ -37,10 +38,6 @@ fn an_operation_allocates_nothing_in_steady_state() {
     for connections in [0, 1] {
         let options = json!({ "connections": connections });
         let driver = open_layout(&server.address, options, &layout).unwrap();
-        let AnySession::Asynchronous(mut session) = driver.session(4).unwrap();
-        for request in requests {
-            let all = [request; 4];
-            assert!(ends_allocating(|| carry_out(&mut session, &all)), "{request:?}");
-        }
+        assert_no_allocations(&driver, &requests);
     }
 }

@@ -1,12 +1,15 @@
 //! A PostgreSQL for tests, on a free loopback port, in a temporary folder.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use kvmark_driver::AnyConsole;
+use kvmark_driver_postgres::Postgres;
+use kvmark_plan::Outcome;
+use kvmark_testing::client::Open;
+use kvmark_testing::server::{TestServer, free_port, reply_to};
 use tempfile::TempDir;
 
 use crate::common::ask;
@@ -41,9 +44,7 @@ impl Server {
         assert!(created.unwrap().success());
         let rules = format!("{logins}\nhost all all all trust\n");
         fs::write(folder.path().join("data/pg_hba.conf"), rules).unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port().to_string();
-        drop(free);
+        let port = free_port().to_string();
         let mut all: Vec<_> =
             ["-D", data, "-c", "listen_addresses=127.0.0.1"].map(str::to_owned).into();
         all.extend(["-c", "unix_socket_directories=", "-p", &port].map(str::to_owned));
@@ -51,17 +52,6 @@ impl Server {
         let address = format!("127.0.0.1:{port}");
         let child = started(&all, &address);
         Self { child, _folder: folder, settings: all, address }
-    }
-
-    /// Kills the server, as `kill -9` does; its other processes notice it.
-    pub(crate) fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-
-    /// Restarts it at its address.
-    pub(crate) fn start_again(&mut self) {
-        self.child = started(&self.settings, &self.address);
     }
 }
 
@@ -71,14 +61,65 @@ impl Drop for Server {
     }
 }
 
-/// A private file.
-pub(crate) fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let path = folder.join(name);
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    path
+/// The number in the only row of a query.
+fn number(console: &mut AnyConsole, query: &str) -> u64 {
+    reply_to(console, &[query])[0]["count"].as_str().unwrap().parse().unwrap()
 }
+
+impl TestServer for Server {
+    type Driver = Postgres;
+
+    const OPEN: Open<Postgres> = Postgres::open;
+    const VARIANTS: &'static [&'static str] = &["{}"];
+    const SKIPS: &'static [(&'static str, &'static str)] = &[];
+    const IS_TEXT: bool = false;
+    const SIZES: [usize; 2] = [0, 1 << 20];
+    const TOO_LARGE: Option<(usize, &'static str)> = None;
+    const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Miss];
+    const RESTARTED: Outcome = Outcome::Ok;
+
+    fn start() -> Self {
+        Self::start(&[])
+    }
+
+    fn start_encrypted(certificate: &str, key: &str) -> Self {
+        let [certificate, key] = [("cert", certificate), ("key", key)]
+            .map(|(name, path)| format!("ssl_{name}_file={path}"));
+        Self::start(&["ssl=on", &certificate, &key])
+    }
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    /// Its other processes notice the end.
+    fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    fn start_again(&mut self) {
+        self.child = started(&self.settings, &self.address);
+    }
+
+    fn count(&self, console: &mut AnyConsole) -> u64 {
+        number(console, "SELECT count(*) FROM usertable")
+    }
+
+    fn connections(&self, console: &mut AnyConsole) -> u64 {
+        number(console, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kvmark'")
+    }
+
+    fn removal(&self, key: &str) -> Vec<String> {
+        vec![format!("DELETE FROM usertable WHERE ycsb_key = '{key}'")]
+    }
+
+    fn change(&self, key: &str) -> Vec<String> {
+        vec![format!("UPDATE usertable SET field0 = 'changed' WHERE ycsb_key = '{key}'")]
+    }
+}
+
+kvmark_testing::server_conformance!(Server, "needs postgres");
 
 /// Starts a server and waits until it answers. It may end early while the processes of a killed one
 /// still exist.

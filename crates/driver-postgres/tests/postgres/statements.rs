@@ -2,10 +2,11 @@
 
 use kvmark_driver::Layout;
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::client::{Step, assert_steps, refusal};
 use kvmark_testing::{Bound, layout_of};
 use serde_json::json;
 
-use crate::common::{ask, execute, open_layout, refusal_of, with_session};
+use crate::common::{ask, open_layout, read, with_session};
 use crate::real::Server;
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS t (k text PRIMARY KEY, v bytea, n int DEFAULT 0)";
@@ -17,8 +18,6 @@ fn prepared(texts: &[&str]) -> Layout {
 #[test]
 #[ignore = "needs postgres"]
 fn statements_write_and_return_rows() {
-    type Step<'a> =
-        (Kind, &'a str, &'a [(&'a str, &'a str, &'a [&'a str])], Outcome, &'a [&'a str]);
     let (a, both) = (&[("a", "1", &[][..])], &[("a", "1", &[][..]), ("b", "2", &[])]);
     let all = &[("", "", &["a", "b", "\"\\"][..])];
     let insert = "INSERT INTO t VALUES ({key}, {value}) ON CONFLICT DO NOTHING";
@@ -47,21 +46,8 @@ fn statements_write_and_return_rows() {
         ),
     ];
     let server = Server::start(&[]);
-    let texts: Vec<_> = steps.iter().map(|step| step.1).collect();
-    let driver = open_layout(&server.address, json!({}), &prepared(&texts)).unwrap();
-    with_session(&driver, async |session| {
-        for (index, (kind, text, commands, outcome, cells)) in steps.iter().enumerate() {
-            let bound = commands.iter().fold(Bound::new(index as u32), |bound, command| {
-                bound.command(command.0, command.1, command.2)
-            });
-            let found = execute(&session, 0, &bound.request(*kind)).await;
-            assert_eq!(found.0, *outcome, "{text} {:?}", session.last_failure());
-            assert_eq!(found.1, *cells, "{text}");
-        }
-        // There is no table of YCSB.
-        let record = kvmark_testing::request(Kind::Read, "k");
-        assert_eq!(execute(&session, 0, &record).await.0, Outcome::Refused);
-    });
+    ask(&server.address, CREATE).unwrap();
+    assert_steps(|layout| open_layout(&server.address, json!({}), layout).unwrap(), steps);
 }
 
 #[test]
@@ -87,6 +73,8 @@ fn effects_and_rows_count_the_commands_that_wrote() {
         let update = Bound::new(0).command("a", "1", &[]).command("none", "1", &[]);
         let expected = (Outcome::Miss, 1, vec![(1, Effect::NotApplied)]);
         assert_eq!(run(&update).await, expected);
+        // There is no table of YCSB.
+        assert_eq!(read(&session, 0, "k").await.0, Outcome::Refused);
     });
 }
 
@@ -102,10 +90,10 @@ fn a_statement_that_cannot_be_sent_is_rejected_with_the_reason() {
         ("SELECT 1, {key", "its text has an unmatched '{'"),
     ];
     for (text, why) in cases {
-        let error = refusal_of(&server.address, json!({}), &prepared(&[text]));
+        let error = refusal(open_layout(&server.address, json!({}), &prepared(&[text])));
         assert!(error.starts_with(&format!("statement '{text}': {why}")), "{error}");
     }
     let layout = Layout { prepare: vec!["CREATE TABEL t".to_owned()], ..layout_of(&[]) };
-    let error = refusal_of(&server.address, json!({}), &layout);
+    let error = refusal(open_layout(&server.address, json!({}), &layout));
     assert!(error.starts_with("the preparation 'CREATE TABEL t' failed: the server answered: syn"));
 }

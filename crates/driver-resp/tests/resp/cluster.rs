@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 use kvmark_driver::{Driver, Request, Values};
 use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::server::TestServer;
 use kvmark_testing::{Bound, Shared, layout_of};
 use serde_json::json;
 
 use crate::common::{execute, open_layout, read, refusal, request, run, session, with_session};
 use crate::real_cluster::RealCluster;
-use crate::scripted::{Server, record};
+use crate::scripted::{Server, be_node, record};
 
 const ALL: &str = "0-16383";
 
@@ -33,11 +34,11 @@ fn reads(server: &Server) -> usize {
 
 #[test]
 fn a_moved_slot_is_followed_and_the_map_is_updated() {
-    let other = Server::new(|_, peer| peer.be_node(ALL, |_, _| record("there")));
+    let other = Server::new(|_, peer| be_node(peer, ALL, |_, _| record("there")));
     let port = other.address.rsplit(':').next().unwrap().to_owned();
     // The slot of "a" is 15495.
     let server = Server::new(move |_, peer| {
-        peer.be_node(ALL, |_, _| format!("-MOVED 15495 127.0.0.1:{port}\r\n"));
+        be_node(peer, ALL, |_, _| format!("-MOVED 15495 127.0.0.1:{port}\r\n"));
     });
     let driver = open_cluster(&server.address, &[]);
     with_session(&driver, async |session| {
@@ -50,14 +51,14 @@ fn a_moved_slot_is_followed_and_the_map_is_updated() {
 #[test]
 fn a_migrating_slot_is_followed_once_and_the_map_stays() {
     let other = Server::new(|_, peer| {
-        peer.be_node(ALL, |command, _| match command {
+        be_node(peer, ALL, |command, _| match command {
             "ASKING" => "+OK\r\n".to_owned(),
             _ => record("there"),
         });
     });
     let port = other.address.rsplit(':').next().unwrap().to_owned();
     let server = Server::new(move |_, peer| {
-        peer.be_node(ALL, |_, _| format!("-ASK 15495 127.0.0.1:{port}\r\n"));
+        be_node(peer, ALL, |_, _| format!("-ASK 15495 127.0.0.1:{port}\r\n"));
     });
     let driver = open_cluster(&server.address, &[]);
     with_session(&driver, async |session| {
@@ -82,7 +83,7 @@ fn endless_redirections_and_a_cluster_that_is_down_are_unavailable() {
     ];
     for (said, attempts, account) in cases {
         let server = Server::new(move |_, peer| {
-            peer.be_node(ALL, |_, port| said.replace("PORT", &port.to_string()));
+            be_node(peer, ALL, |_, port| said.replace("PORT", &port.to_string()));
         });
         let driver = open_cluster(&server.address, &[]);
         with_session(&driver, async |session| {
@@ -95,7 +96,7 @@ fn endless_redirections_and_a_cluster_that_is_down_are_unavailable() {
 
 #[test]
 fn a_slot_without_a_server_is_unavailable_and_a_cluster_without_slots_is_rejected() {
-    let server = Server::new(|_, peer| peer.be_node("0-100", |_, _| record("x")));
+    let server = Server::new(|_, peer| be_node(peer, "0-100", |_, _| record("x")));
     let driver = open_cluster(&server.address, &[]);
     with_session(&driver, async |session| {
         let (outcome, account) = ends(&session, "a").await;
@@ -115,7 +116,7 @@ fn a_slot_without_a_server_is_unavailable_and_a_cluster_without_slots_is_rejecte
 #[test]
 fn a_server_without_a_map_is_skipped() {
     let port_of = |server: &Server| server.address.rsplit(':').next().unwrap().to_owned();
-    let sound = Server::new(|_, peer| peer.be_node(ALL, |_, _| record("there")));
+    let sound = Server::new(|_, peer| be_node(peer, ALL, |_, _| record("there")));
     let (first, second) = (port_of(&sound), Arc::new(OnceLock::new()));
     let (own, is_down) = (Arc::clone(&second), AtomicBool::new(false));
     let silent = Server::new(move |_, peer| {

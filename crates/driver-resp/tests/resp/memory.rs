@@ -4,12 +4,13 @@ use std::process::Command;
 
 use kvmark_driver::{Request, Values};
 use kvmark_plan::Kind;
-use kvmark_testing::{Bound, CountingAllocator, carry_out, ends_allocating, layout_of};
+use kvmark_testing::client::assert_no_allocations;
+use kvmark_testing::{Bound, CountingAllocator, carry_out, layout_of};
 use serde_json::json;
 
 use crate::common::{open, open_layout, request};
 use crate::real::Redis;
-use crate::scripted::{Server, record};
+use crate::scripted::{Server, be_node, record};
 use crate::worker::session_of;
 
 #[global_allocator]
@@ -28,7 +29,7 @@ fn answer(command: &str) -> String {
 
 #[test]
 fn an_operation_allocates_nothing_in_steady_state() {
-    let server = Server::new(|_, peer| peer.be_node("0-16383", |command, _| answer(command)));
+    let server = Server::new(|_, peer| be_node(peer, "0-16383", |command, _| answer(command)));
     let values = Values { bytes: b"abc", places: &[(0, 0..3)] };
     let get = Bound::new(0).command("a", "", &[]);
     let set = ["a", "b", "c"].iter();
@@ -48,12 +49,8 @@ fn an_operation_allocates_nothing_in_steady_state() {
         json!({ "cluster": true, "connections": 1 }),
     ] {
         let layout = layout_of(&["GET {key}", "MSET [{item} {value}]"]);
-        let driver = open_layout(&server.address, options.clone(), &layout).unwrap();
-        let mut session = session_of(&driver, 4);
-        for request in requests {
-            let all = [request; 4];
-            assert!(ends_allocating(|| carry_out(&mut session, &all)), "{options} {request:?}");
-        }
+        let driver = open_layout(&server.address, options, &layout).unwrap();
+        assert_no_allocations(&driver, &requests);
     }
 }
 

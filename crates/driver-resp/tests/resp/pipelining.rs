@@ -87,11 +87,7 @@ fn a_failed_shared_connection_fails_all_of_its_requests() {
 
 #[test]
 fn each_client_of_a_later_worker_has_a_separate_connection() {
-    let server = Server::of_sessions(|connection, peer| {
-        while peer.hear().is_some() {
-            peer.say(&record(&connection.to_string()));
-        }
-    });
+    let server = Server::of_sessions(|number, peer| peer.repeat(&record(&number.to_string())));
     let driver = open(&server.address, json!({})).unwrap();
     run(async {
         let _earlier = session(&driver, 4);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::common::open;
-use crate::scripted::{Peer, Server, record};
+use crate::scripted::{Peer, Server, be_node, record};
 use crate::worker::{Log, PATIENCE_NS, poll_until, session_of, submit};
 
 const CLIENTS: u32 = 64;
@@ -260,7 +260,7 @@ fn an_idle_connection_that_closes_reopens_without_a_failure() {
 #[test]
 fn a_lost_server_is_retried_after_the_pause_in_due_ns() {
     let server = Server::new(|number, peer| match number {
-        0 => peer.be_node("0-0", |_, _| String::new()),
+        0 => be_node(peer, "0-0", |_, _| String::new()),
         1 => peer.greet(),
         _ => {}
     });

@@ -1,9 +1,14 @@
 //! A redis-server for tests, on a free loopback port and in a temporary folder.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use kvmark_driver::AnyConsole;
+use kvmark_driver_resp::Resp;
+use kvmark_plan::Outcome;
+use kvmark_testing::client::Open;
+use kvmark_testing::server::{TestServer, free_port, reply_to};
 use tempfile::TempDir;
 
 const PORTS_TRIED: usize = 10;
@@ -42,12 +47,6 @@ impl Redis {
         Some(Self { child, folder, address: format!("127.0.0.1:{port}") })
     }
 
-    /// Kills the server, as `kill -9` does.
-    pub(crate) fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-
     /// Another connection with a line interface.
     pub(crate) fn raw(&self) -> Raw {
         let stream = TcpStream::connect(&self.address).unwrap();
@@ -61,10 +60,66 @@ impl Drop for Redis {
     }
 }
 
-pub(crate) fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
+impl TestServer for Redis {
+    type Driver = Resp;
+
+    const OPEN: Open<Resp> = Resp::open;
+    const VARIANTS: &'static [&'static str] =
+        &["{}", r#"{ "protocol": 3, "pipeline_parts": true, "database": 5 }"#];
+    const SKIPS: &'static [(&'static str, &'static str)] = &[];
+    const IS_TEXT: bool = false;
+    const SIZES: [usize; 2] = [0, 1 << 20];
+    const TOO_LARGE: Option<(usize, &'static str)> = None;
+    const MISSING: [Outcome; 2] = [Outcome::Ok, Outcome::Miss];
+    const RESTARTED: Outcome = Outcome::Miss;
+
+    fn start() -> Self {
+        Self::start(&[])
+    }
+
+    fn start_encrypted(certificate: &str, key: &str) -> Self {
+        let port = free_port().to_string();
+        let files = ["--tls-cert-file", certificate, "--tls-key-file", key];
+        let ports = ["--tls-port", &port, "--tls-auth-clients", "no"];
+        let mut server = Self::start(&[&files[..], &ports[..]].concat());
+        server.address = format!("127.0.0.1:{port}");
+        server
+    }
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    fn start_again(&mut self) {
+        let port = self.address.rsplit(':').next().unwrap().parse().unwrap();
+        *self = Self::start_at(port, &[]).unwrap();
+    }
+
+    fn count(&self, console: &mut AnyConsole) -> u64 {
+        reply_to(console, &["ZCARD", "_indices"]).as_u64().unwrap()
+    }
+
+    fn connections(&self, console: &mut AnyConsole) -> u64 {
+        let clients = reply_to(console, &["INFO", "clients"]);
+        let mut lines = clients.as_str().unwrap().lines();
+        lines.find_map(|line| line.strip_prefix("connected_clients:")).unwrap().parse().unwrap()
+    }
+
+    fn removal(&self, key: &str) -> Vec<String> {
+        ["DEL", key].map(str::to_owned).into()
+    }
+
+    fn change(&self, key: &str) -> Vec<String> {
+        ["HSET", key, "field0", "changed"].map(str::to_owned).into()
+    }
 }
+
+kvmark_testing::server_conformance!(Redis, "needs redis-server");
 
 pub(crate) struct Raw {
     input: BufReader<TcpStream>,

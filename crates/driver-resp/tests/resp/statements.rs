@@ -2,32 +2,18 @@
 
 use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
+use kvmark_testing::client::{Step, assert_steps};
 use kvmark_testing::{Bound, Shared, layout_of};
 use serde_json::json;
 
-use crate::common::{execute, open_layout, with_session};
+use crate::common::{open_layout, with_session};
 use crate::real::Redis;
 
-/// The outcome and cells of statements, each executed once in order as this kind, with commands of
-/// key, value and items.
-type Step<'a> = (Kind, &'a str, &'a [(&'a str, &'a str, &'a [&'a str])], Outcome, &'a [&'a str]);
-
 fn carry_out(redis: &Redis, steps: &[Step<'_>]) {
-    let texts: Vec<_> = steps.iter().map(|step| step.1).collect();
     for protocol in [2, 3] {
         redis.raw().ask("FLUSHALL");
         let options = json!({ "protocol": protocol });
-        let driver = open_layout(&redis.address, options, &layout_of(&texts)).unwrap();
-        with_session(&driver, async |session| {
-            for (index, (kind, text, commands, outcome, cells)) in steps.iter().enumerate() {
-                let bound = commands.iter().fold(Bound::new(index as u32), |bound, command| {
-                    bound.command(command.0, command.1, command.2)
-                });
-                let found = execute(&session, 0, &bound.request(*kind)).await;
-                assert_eq!(found.0, *outcome, "{text}");
-                assert_eq!(found.1, *cells, "{text}");
-            }
-        });
+        assert_steps(|layout| open_layout(&redis.address, options, layout).unwrap(), steps);
     }
 }
 

@@ -1,12 +1,13 @@
 //! Fuzz checks of a protocol's frames: they must not depend on how the bytes are split.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{fs, iter, mem};
 
-use kvmark_driver::{Completions, Reply, Ticket};
-use kvmark_plan::Outcome;
+use kvmark_driver::{Call, Columns, Completions, Layout, Reply, Request, Ticket, Values};
+use kvmark_plan::{Each, Kind, Outcome, SizeLaw, Statement};
 
 use super::connections::{Framed, Lost};
 use super::poll::{Handler, Poll};
@@ -35,6 +36,55 @@ pub fn seeds(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let seeds: Vec<_> = seeds.collect();
     assert!(!seeds.is_empty(), "a crate with a decoder has seeds");
     seeds
+}
+
+/// A layout with these fields and no statement.
+pub fn layout(field_names: &[&str]) -> Layout {
+    Layout {
+        table: "usertable".to_owned(),
+        field_names: field_names.iter().map(|name| (*name).to_owned()).collect(),
+        prepare: Vec::new(),
+        statements: Vec::new(),
+    }
+}
+
+/// A statement without arguments.
+pub fn statement(texts: &[&str]) -> Statement {
+    Statement {
+        name: "OWN".to_owned(),
+        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+        commands: SizeLaw::Constant { size: 1 },
+        items: SizeLaw::Constant { size: 1 },
+        record: Each::Command,
+        rows: None,
+        arguments: Vec::new(),
+        expects: Vec::new(),
+        checks: Vec::new(),
+        when_full: None,
+        options: BTreeMap::new(),
+    }
+}
+
+/// A request for all fields of a record.
+pub fn request(kind: Kind) -> Request<'static> {
+    Request {
+        number: 0,
+        at_us: 0,
+        kind,
+        key: b"k",
+        columns: Columns::All,
+        values: Values::NONE,
+        scan_length: 1,
+        wants_values: true,
+        expected: None,
+        statement: None,
+    }
+}
+
+/// A call of a statement in two rounds.
+pub fn call(statement: u32) -> Call<'static> {
+    let (bytes, places, commands, widths) = (&b""[..], &[][..], &[(0, 0); 2][..], [0; 3]);
+    Call { statement, bytes, places, commands, widths }
 }
 
 /// The result of a stream of bytes.

@@ -1,8 +1,8 @@
-//! The session of a driver whose operations send requests, each with one reply in order.
+//! The session of a driver whose operations send requests, whose replies arrive in order.
 
 use std::sync::Arc;
 
-use kvmark_driver::{Completions, OpenError, Reply, Request, Session, Ticket};
+use kvmark_driver::{Completions, Never, OpenError, Reply, Request, Session, Ticket};
 
 use super::connections::{Framed, Lost};
 use super::in_flight::{InFlight, InFlightOperation};
@@ -14,6 +14,16 @@ use crate::limits::Limits;
 
 /// An operation with requests that are sent together, and others that follow one by one.
 pub trait RequestReply: InFlightOperation {
+    /// Whether a request may be a pipeline, with several replies. A lost connection then outweighs
+    /// an error among the replies before it.
+    const PIPELINES: bool = false;
+
+    /// Whether a frame answers a request.
+    #[inline]
+    fn is_reply(_frame: &[u8]) -> bool {
+        true
+    }
+
     /// Begins an operation and plans its requests; without any, it has ended.
     ///
     /// # Errors
@@ -22,6 +32,12 @@ pub trait RequestReply: InFlightOperation {
 
     /// The number of requests that are sent together.
     fn requests(&self) -> usize;
+
+    /// The number of replies to each request, or to the one that [`Self::put_more`] encoded.
+    #[inline]
+    fn replies(&self) -> u32 {
+        1
+    }
 
     /// Index of the server of a request.
     #[inline]
@@ -50,6 +66,12 @@ pub trait RequestReply: InFlightOperation {
         single: &mut Reply,
     ) -> Result<(), Failure>;
 
+    /// Takes up to `most` replies whose content doesn't matter. Returns their length and number.
+    #[inline]
+    fn take_run(&mut self, _context: &Self::Context, _bytes: &[u8], _most: u32) -> (usize, u32) {
+        (0, 0)
+    }
+
     /// Whether another request follows after all replies have arrived. It must be encoded before
     /// another reply is taken.
     #[inline]
@@ -58,7 +80,7 @@ pub trait RequestReply: InFlightOperation {
     }
 
     /// Encodes that request, which goes to the server of the first one.
-    fn put_more(&self, _context: &mut Self::Context, _output: &mut Vec<u8>) {}
+    fn put_more(&mut self, _context: &mut Self::Context, _output: &mut Vec<u8>) {}
 
     /// Whether the last reply announced the end of its connection.
     #[inline]
@@ -67,12 +89,61 @@ pub trait RequestReply: InFlightOperation {
     }
 }
 
-/// A worker's session. Each client has a connection to each server, or all clients share a few.
-pub struct RequestReplySession<P: Protocol, O: InFlightOperation> {
-    clients: InFlight<P, O>,
+/// Sends the requests of a session's operations to servers that it learns from the servers.
+///
+/// The methods that aren't defined do nothing, for a session without a route.
+pub trait Route<P: Protocol, O: InFlightOperation> {
+    /// Sends the first requests of an operation.
+    ///
+    /// # Errors
+    /// The failure of an operation that can't be sent.
+    fn enter(
+        &mut self,
+        _clients: &mut InFlight<P, O>,
+        _ticket: Ticket,
+        _request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Takes a reply to an exchange of a connection.
+    ///
+    /// # Errors
+    /// The failure that closes the connection.
+    fn take(
+        &mut self,
+        _clients: &mut InFlight<P, O>,
+        _: (OrderedExchange, usize),
+        _reply: &[u8],
+        _at_ns: u64,
+        _done: &mut impl Completions,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Continues what waits for no reply, before each poll.
+    fn attend(&mut self, _clients: &mut InFlight<P, O>, _done: &mut impl Completions) {}
+
+    /// The instant by which it needs the next poll.
+    fn due_ns(&self, _clients: &InFlight<P, O>) -> u64 {
+        u64::MAX
+    }
+
+    /// Gives up an operation.
+    fn give_up(&mut self, _clients: &mut InFlight<P, O>, _ticket: Ticket) {}
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O> {
+impl<P: Protocol, O: InFlightOperation> Route<P, O> for Never {}
+
+/// A worker's session. Each client has a connection to each server, or all clients share a few.
+pub struct RequestReplySession<P: Protocol, O: InFlightOperation, R = Never> {
+    clients: InFlight<P, O>,
+    route: Option<R>,
+}
+
+impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>>
+    RequestReplySession<P, O, R>
+{
     /// Connects to the servers.
     ///
     /// # Errors
@@ -88,7 +159,14 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
         for target in targets {
             framed.open(target)?;
         }
-        Ok(Self { clients: InFlight::new(framed, context, clients, false) })
+        let clients = InFlight::new(framed, context, clients, O::PIPELINES);
+        Ok(Self { clients, route: None })
+    }
+
+    /// A session whose route has connected to the servers.
+    pub fn routed(framed: Framed<P>, route: R, context: O::Context, clients: u32) -> Self {
+        let clients = InFlight::new(framed, context, clients, false);
+        Self { clients, route: Some(route) }
     }
 
     /// Encodes all requests of an operation; they go out with the next flush.
@@ -102,7 +180,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
             let index = self.clients.framed.index(node, ticket);
             self.clients.enter(ticket, index, |operation, context, output| {
                 operation.put(number, request, context, output);
-                (1, number as u32)
+                (operation.replies(), number as u32)
             });
         }
     }
@@ -111,7 +189,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
     #[inline]
     fn take_reply(
         &mut self,
-        OrderedExchange { ticket, next: number, .. }: OrderedExchange,
+        OrderedExchange { ticket, next: number, replies }: OrderedExchange,
         index: usize,
         reply: &[u8],
         at_ns: u64,
@@ -121,10 +199,16 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
         let operation = &mut operations[ticket as usize];
         if let Err(failure) = operation.take(number as usize, reply, context, single) {
             if failure.ends_connection() {
+                if replies > 1 {
+                    self.clients.framed.exchanges(index).leave();
+                }
                 self.clients.lose(ticket, failure.clone());
                 return Err(failure);
             }
             operation.progress().failure.get_or_insert(failure);
+        }
+        if O::PIPELINES && replies > 1 {
+            return Ok(());
         }
         operation.progress().outstanding -= 1;
         if operation.progress().outstanding > 0 {
@@ -144,14 +228,16 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> RequestReplySession<P, O
             let index = self.clients.framed.index(operation.node(0), ticket);
             self.clients.enter(ticket, index, |operation, context, output| {
                 operation.put_more(context, output);
-                (1, 0)
+                (operation.replies(), 0)
             });
         }
         Ok(())
     }
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Handler<P> for RequestReplySession<P, O> {
+impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>> Handler<P>
+    for RequestReplySession<P, O, R>
+{
     #[inline]
     fn framed(&mut self) -> &mut Framed<P> {
         &mut self.clients.framed
@@ -170,12 +256,32 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Handler<P> for RequestRe
         at_ns: u64,
         done: &mut impl Completions,
     ) -> Result<(), Failure> {
-        match self.clients.framed.exchanges(index).answered() {
-            Some(exchange) if exchange.ticket != ABANDONED => {
-                self.take_reply(exchange, index, reply, at_ns, done)
-            }
-            _ => Ok(()),
+        if !O::is_reply(reply) {
+            return Ok(());
         }
+        match (self.clients.framed.exchanges(index).answered(), &mut self.route) {
+            (None | Some(OrderedExchange { ticket: ABANDONED, .. }), _) => Ok(()),
+            (Some(exchange), None) => self.take_reply(exchange, index, reply, at_ns, done),
+            (Some(exchange), Some(route)) => {
+                route.take(&mut self.clients, (exchange, index), reply, at_ns, done)
+            }
+        }
+    }
+
+    /// Takes the replies to a pipeline, except the last, if their content doesn't matter.
+    #[inline]
+    fn take_run(&mut self, index: usize, bytes: &[u8]) -> usize {
+        if !O::PIPELINES || self.route.is_some() {
+            return 0;
+        }
+        let InFlight { context, framed, operations, .. } = &mut self.clients;
+        let exchanges = framed.exchanges(index);
+        let exchange = exchanges.first().filter(|exchange| exchange.replies > 1);
+        let Some(exchange) = exchange else { return 0 };
+        let Some(operation) = operations.get_mut(exchange.ticket as usize) else { return 0 };
+        let (length, replies) = operation.take_run(context, bytes, exchange.replies - 1);
+        exchanges.pass(replies);
+        length
     }
 
     fn lost(&mut self, lost: Lost) {
@@ -191,9 +297,15 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Handler<P> for RequestRe
     fn report_ended(&mut self, at_ns: u64, done: &mut impl Completions) {
         self.clients.report_ended(at_ns, done);
     }
+
+    fn own_due_ns(&self) -> u64 {
+        self.route.as_ref().map_or(u64::MAX, |route| route.due_ns(&self.clients))
+    }
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Session for RequestReplySession<P, O> {
+impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>> Session
+    for RequestReplySession<P, O, R>
+{
     #[inline]
     fn has_room(&self) -> bool {
         self.clients.framed.has_room()
@@ -203,18 +315,29 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Session for RequestReply
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
         let InFlight { context, operations, .. } = &mut self.clients;
         let operation = &mut operations[ticket as usize];
-        match operation.begin(request, context) {
-            Ok(()) if operation.requests() == 0 => self.clients.end(ticket),
-            Ok(()) => self.enter(ticket, request),
-            Err(failure) => self.clients.end_failed(ticket, failure),
+        if let Err(failure) = operation.begin(request, context) {
+            return self.clients.end_failed(ticket, failure);
+        }
+        if operation.requests() == 0 {
+            return self.clients.end(ticket);
+        }
+        let Some(route) = &mut self.route else { return self.enter(ticket, request) };
+        if let Err(failure) = route.enter(&mut self.clients, ticket, request) {
+            self.clients.end_failed(ticket, failure);
         }
     }
 
     fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
+        if let Some(route) = &mut self.route {
+            route.attend(&mut self.clients, done);
+        }
         poll(self, patience_ns, done)
     }
 
     fn give_up(&mut self, ticket: Ticket) {
+        if let Some(route) = &mut self.route {
+            return route.give_up(&mut self.clients, ticket);
+        }
         let InFlight { framed, operations, .. } = &mut self.clients;
         let operation = &operations[ticket as usize];
         if operation.requests() < 2 {
@@ -226,7 +349,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply> Session for RequestReply
     }
 
     fn due_ns(&self) -> u64 {
-        self.clients.framed.due_ns()
+        self.clients.framed.due_ns().min(self.own_due_ns())
     }
 
     fn awaited(&self) -> Vec<String> {

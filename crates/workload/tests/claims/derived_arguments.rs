@@ -146,12 +146,20 @@ fn returned_values_are_compared_with_the_arguments() {
     let (draw, buffer) = bound(&stream, &loaded(), 5);
     let values = buffer.ordinals.iter().map(|ordinal| format!("val:{ordinal}").into_bytes());
     let values: Vec<_> = values.collect();
-    let holds = |values: &[&[u8]]| {
-        stream.template(&draw).unwrap().holds(stream.records(), &buffer, values.iter().copied())
+    let holds = |cells: &[(u32, u32, &[u8])]| {
+        stream.template(&draw).unwrap().holds(stream.records(), &buffer, cells.iter().copied())
     };
-    assert!(holds(&[&values[0], &values[1]]));
-    assert!(!holds(&[&values[0], b"val:7"]));
-    assert!(!holds(&[&values[0]]));
+    let [first, second] = [0, 1].map(|index: usize| &values[index][..]);
+    // As two rows, or as the columns of one.
+    assert!(holds(&[(0, 0, first), (1, 0, second)]));
+    assert!(holds(&[(0, 0, first), (0, 1, second)]));
+    assert!(!holds(&[(0, 0, first), (1, 0, b"val:7")]));
+    assert!(!holds(&[(0, 0, first)]));
+    // Null is before the value.
+    for cells in [[(0, 1, first), (1, 0, second)], [(0, 0, first), (1, 1, second)]] {
+        assert!(!holds(&cells));
+    }
+    assert!(!holds(&[(0, 0, first), (0, 2, second)]));
 }
 
 /// Rows of a value and a time each.

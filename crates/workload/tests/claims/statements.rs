@@ -228,16 +228,12 @@ fn a_field_that_only_replies_hold_is_not_made_and_checked_all_the_same() {
     assert!(field.is_empty());
     let mut value = Vec::new();
     reads.records().append_value(0, 0, 0, RecordRef { ordinal: draw.ordinal, key }, &mut value);
-    assert!(reads.template(&draw).unwrap().holds(
-        reads.records(),
-        &buffer,
-        [&value[..]].into_iter()
-    ));
-    assert!(!reads.template(&draw).unwrap().holds(
-        reads.records(),
-        &buffer,
-        [&value[1..]].into_iter()
-    ));
+    let holds = |value: &[u8]| {
+        let template = reads.template(&draw).unwrap();
+        template.holds(reads.records(), &buffer, [(0, 0, value)].into_iter())
+    };
+    assert!(holds(&value));
+    assert!(!holds(&value[1..]));
     plan.statements[0].texts = vec!["SET {a0} {a1} GET".to_owned()];
     let (_, told) = bound(&stream(&plan), &plan, 3);
     assert_eq!(told.bytes[told.places[1].1.clone()], value);
