@@ -22,8 +22,8 @@ pub(crate) fn refused(error: Document<'_>) -> Failure {
 
 /// The outcome of an error by its code. Source: MongoDB's `error_codes.yml`.
 ///
-/// A conflict of writes is unavailable, because the same request may succeed next, as are the errors
-/// of a server that isn't the primary or loses its role.
+/// A conflict of writes is unavailable, because the same request may succeed next. So are the
+/// errors of a server that isn't the primary or loses its role.
 const fn class(code: i64) -> Outcome {
     match code {
         // Limits of a lock, an operation, a network and a write concern.

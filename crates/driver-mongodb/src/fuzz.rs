@@ -90,7 +90,7 @@ mod tests {
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
             cut in any::<prop::sample::Index>(),
         ) {
-            let documents = json!([{ "_id": "k", "f": "v", "n": [1, 2.5, null, true, 1_i64 << 40] }]);
+            let documents = json!([{ "_id": "k", "f": "v", "n": [1, 2.5, null, true] }]);
             let cursor = json!({ "id": 0, "ns": "d.c", "firstBatch": documents });
             let mut bytes = command("ok", &json!({ "cursor": cursor, "n": 1 }), "d");
             super::check(&bytes);
