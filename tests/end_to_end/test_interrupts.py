@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +23,13 @@ from command_line import (
     outcomes,
     phase,
     run_folders,
+    sentence_of,
 )
 from hypothesis import settings
+from scripted_store import store
 
 from kvmark.records import Records, files
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 LONG = "--duration 1h --interval 50ms --records 100 -q"
 SIM = f"run ycsb/c --system sim:?mean_us=100 --load never {LONG}"
@@ -112,6 +115,31 @@ def test_a_second_interrupt_does_not_wait_for_a_stalled_operation(kvmark: Kvmark
     run.wait_for('"interrupted"', EVENTS)
     assert run.process.poll() is None
     assert run.interrupt().err.startswith("kvmark: ")
+
+
+@pytest.mark.parametrize("connections", [0, 1])
+def test_an_interrupt_ends_a_run_whose_system_hangs_while_it_opens(
+    kvmark: Kvmark, connections: int
+) -> None:
+    answered = set[int]()
+    hangs, ends = threading.Event(), threading.Event()
+
+    def answer_or_hang() -> None:
+        connection = threading.get_ident()
+        if len(answered) < connections:
+            answered.add(connection)
+        if connection not in answered:
+            hangs.set()
+            ends.wait()
+
+    with store(answer_or_hang) as server:
+        system = f"redis://127.0.0.1:{server.port}?connect_timeout_ms=3600000"
+        run = kvmark.start(f"run ycsb/c --system {system} --load never {LONG}")
+        assert hangs.wait(PATIENCE_S)
+        err = run.interrupt().err
+        ends.set()
+    assert sentence_of(err) == "interrupted before the system was open: nothing was measured"
+    assert not run_folders(kvmark.runs)
 
 
 def test_a_sequence_that_ends_early_keeps_its_runs_and_no_database(kvmark: Kvmark) -> None:

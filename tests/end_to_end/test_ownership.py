@@ -97,9 +97,9 @@ class DynamoDb(Redis):
             return set()
         return {item["_key"]["S"] for item in self.call("Scan", TableName="usertable")["Items"]}
 
-    def put_foreign(self) -> None:
+    def put_foreign(self, key: str = "_key") -> None:
         if "usertable" not in self.call("ListTables")["TableNames"]:
-            part = {"AttributeName": "_key"}
+            part = {"AttributeName": key}
             self.call(
                 "CreateTable",
                 TableName="usertable",
@@ -108,7 +108,7 @@ class DynamoDb(Redis):
                 AttributeDefinitions=[{**part, "AttributeType": "S"}],
             )
             wait_until(lambda: self.table()["TableStatus"] == "ACTIVE", "the table exists")
-        self.call("PutItem", TableName="usertable", Item={"_key": {"S": f"{FOREIGN}1"}})
+        self.call("PutItem", TableName="usertable", Item={key: {"S": f"{FOREIGN}1"}})
 
     def table(self) -> Any:
         return self.call("DescribeTable", TableName="usertable")["Table"]
@@ -161,6 +161,19 @@ def store(request: pytest.FixtureRequest, user: Kvmark) -> Iterator[Store]:
     if isinstance(made, DynamoDb | MongoDb):
         made.server.kill()
         made.server.wait()
+
+
+def test_items_with_a_key_that_others_use_are_never_removed(user: Kvmark) -> None:
+    store = DynamoDb(user)
+    try:
+        store.put_foreign("id")
+        words = f"ycsb --system {store.url}?primary_key=id --records 5 --workloads load {QUIET}"
+        refused = user(words, "--on-existing", "remove", exits=2)
+        assert "removes only those of tables with the key _key" in refused.err
+        assert len(store.call("Scan", TableName="usertable")["Items"]) == 1
+    finally:
+        store.server.kill()
+        store.server.wait()
 
 
 WORK = f"ycsb/c --system {{url}} --records {RECORDS} --duration 100ms --load always"

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_store import store
 from studies import PATIENCE_S, TOO_SHORT, MakeStudy, Program, quick
 
 from kvmark.analysis.verdict.judge import Verdict, save_verdict
@@ -61,6 +63,16 @@ run: {{duration: {duration}, records: 10, interval: 10ms}}
     # It fails with 1 or, where nothing was measured until then, with 3.
     is_over = "the case took longer than its limit" in ended.out + ended.err
     assert is_over == (ended.code in (1, 3)) == (duration == "1h"), ended
+
+
+def test_a_case_whose_system_hangs_while_it_opens_failed(program: Program) -> None:
+    ends = threading.Event()
+    with store(ends.wait) as server:
+        system = f"redis://127.0.0.1:{server.port}?connect_timeout_ms=3600000"
+        ended = program.study(f'system: "{system}"\nworkload: ycsb/c\nlimit: 100ms\n')
+        ends.set()
+    assert ended.code == 3, ended
+    assert "the case took longer than its limit" in ended.err
 
 
 def test_a_reader_asks_only_for_keys_that_were_acknowledged(program: Program) -> None:

@@ -1,126 +1,284 @@
-//! The session of the `scylla` crate. It discovers nodes, follows changes, prepares statements and
-//! knows the replicas of partitions. Operations use the connections of this driver.
+//! The control connection: it discovers the nodes of the cluster and follows changes.
+//!
+//! One node lists all nodes and reports events. The topology is read again after events, in
+//! intervals, and when the connection was lost; then another node takes over. Source: Apache
+//! Cassandra, `doc/native_protocol_v4.spec`, sections 4.1.8 and 4.2.6, and the system tables.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::iter::once;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
-use kvmark_driver_server::framed::{KEEPALIVE, SILENCE};
-use kvmark_driver_server::{Target, TlsProbe};
+use kvmark_driver_server::framed::{Lines, Stream, ask};
+use kvmark_driver_server::timers::Deadline;
+use kvmark_driver_server::{HostPort, Target, TlsProbe};
 use kvmark_plan::Outcome;
-use scylla::client::PoolSize;
-use scylla::client::execution_profile::ExecutionProfile;
-use scylla::client::session::{Session, TlsContext};
-use scylla::client::session_builder::SessionBuilder;
-use scylla::policies::retry::FallthroughRetryPolicy;
-use tokio::runtime::{Builder, Runtime};
-use tokio::time::{sleep, timeout};
 
-use crate::failure::{Failure, failure_to_open};
+use crate::decode::inet;
+use crate::failure::{Failure, impossible};
+use crate::frame::Reader;
+use crate::partitioner;
+use crate::rows::{Row, text};
 use crate::settings::Settings;
-use crate::topology::{Topology, Watch};
+use crate::strategy::Strategy;
+use crate::topology::{Node, Topology, Watch};
+use crate::wire::{Wire, select};
 
-/// Time limit to open a session, as a multiple of the limit on connecting: one to discover the
-/// nodes, one to connect to all of them, and one for a node that is down.
-const EXCHANGES: u32 = 3;
 /// An OPTIONS frame, which needs no login.
 const TLS_PROBE: TlsProbe = TlsProbe {
     request: &[4, 0, 0, 0, 5, 0, 0, 0, 0],
     without: "leave tls out",
     with: "give tls=true",
 };
-/// Interval between checks for changes of the cluster.
-const LOOK: Duration = Duration::from_millis(500);
+/// Time in which several events cause one refresh, and the pause between attempts to connect.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The number of pauses until a refresh without an event, for one minute.
+const QUIET_PAUSES: u32 = 120;
+/// Interval between checks whether the nodes agree about the schema.
+const LOOK: Duration = Duration::from_millis(200);
+/// Greatest number of these checks, for one minute.
+const LOOKS: u32 = 300;
 
-/// The crate's session, on a separate thread.
+const LOCAL: &str = "SELECT data_center, rack, tokens, partitioner FROM system.local \
+                     WHERE key = 'local'";
+/// Other nodes and their ports (Cassandra 4.0 and later).
+const PEERS_WITH_PORTS: &str =
+    "SELECT native_address, native_port, data_center, rack, tokens FROM system.peers_v2";
+const PEERS: &str = "SELECT rpc_address, data_center, rack, tokens FROM system.peers";
+const KEYSPACES: &str = "SELECT keyspace_name, replication FROM system_schema.keyspaces";
+const SCHEMA: &str = "SELECT schema_version FROM system.local WHERE key = 'local'";
+
+/// A cluster that can be reached.
 pub(crate) struct Cluster {
-    pub(crate) session: Arc<Session>,
-    pub(crate) watch: Arc<Watch>,
-    /// Dropped after its tasks.
-    pub(crate) runtime: Runtime,
+    pub(crate) settings: Arc<Settings>,
+    /// Connections without a keyspace.
+    pub(crate) lines: Lines<Wire>,
+    /// The known nodes; the first one has the control connection.
+    pub(crate) nodes: Vec<SocketAddr>,
+    /// The keyspaces whose replicas are needed.
+    keyspaces: BTreeSet<String>,
 }
 
 impl Cluster {
-    /// Connects to the cluster. Must not be called within an asynchronous runtime.
-    pub(crate) fn reach(settings: &Settings) -> Result<Self, OpenError> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("kvmark-cluster")
-            .enable_all()
-            .build();
-        let runtime = runtime
-            .map_err(|error| OpenError::System(format!("can't create an event loop ({error})")))?;
-        let session = runtime.block_on(build(settings));
-        let session = session.map_err(|failure| {
-            let first = settings.address.nodes.first().expect("an address names at least one");
-            let target = Target::Tcp(first.clone());
-            settings.refused(TLS_PROBE.explain(failure, &target, settings.tls.is_some()))
-        })?;
-        Ok(Self { session: Arc::new(session), watch: Arc::default(), runtime })
-    }
-
-    /// Publishes the topology to the workers, now and after each change.
-    pub(crate) fn follow(&self, keyspaces: BTreeSet<String>) {
-        let (session, watch) = (Arc::clone(&self.session), Arc::clone(&self.watch));
-        let mut known = session.get_cluster_state();
-        watch.publish(Topology::of(&known, &keyspaces));
-        self.runtime.spawn(async move {
-            loop {
-                sleep(LOOK).await;
-                let state = session.get_cluster_state();
-                if !Arc::ptr_eq(&state, &known) {
-                    watch.publish(Topology::of(&state, &keyspaces));
-                    known = state;
-                }
+    /// Finds the first contact point that describes the cluster.
+    pub(crate) fn reach(settings: &Arc<Settings>) -> Result<Self, OpenError> {
+        let mut cluster = Self {
+            settings: Arc::clone(settings),
+            lines: Lines::new(Wire::new(settings, None)),
+            nodes: Vec::new(),
+            keyspaces: BTreeSet::new(),
+        };
+        let contacts = &settings.address.nodes;
+        let mut refusal = None;
+        for contact in contacts {
+            match cluster.ask_contact(contact) {
+                Ok(_) => return Ok(cluster),
+                Err(failure) => refusal = refusal.or(Some(failure)),
             }
+        }
+        let (first, failure) = contacts.first().zip(refusal).expect("an address names a node");
+        let target = Target::Tcp(first.clone());
+        Err(settings.refused(TLS_PROBE.explain(failure, &target, settings.tls.is_some())))
+    }
+
+    /// Reads the topology at the first address of a contact point that answers.
+    fn ask_contact(&mut self, contact: &HostPort) -> Result<Topology, Failure> {
+        let addresses = contact.resolve(Deadline::after(self.settings.connect_timeout));
+        let addresses = addresses.map_err(|error| Failure::unreachable(&error))?;
+        let mut found = Err(Failure::unreachable(&std::io::ErrorKind::NotFound.into()));
+        for address in addresses {
+            found = found.or_else(|_| self.discover(address));
+        }
+        found
+    }
+
+    /// Reads the topology at a node, which becomes the first one.
+    fn discover(&mut self, node: SocketAddr) -> Result<Topology, Failure> {
+        let lines = &self.lines;
+        let local = select(lines, &node, LOCAL, &[])?.into_iter().next();
+        let local = local.ok_or_else(|| impossible("system.local is empty"))?;
+        let peers = match select(lines, &node, PEERS_WITH_PORTS, &[]) {
+            Err(failure) if failure.outcome == Outcome::Refused => {
+                select(lines, &node, PEERS, &[])?
+            }
+            peers => peers?,
+        };
+        let mut nodes: Vec<_> = peers.iter().filter_map(|row| peer(row, node.port())).collect();
+        nodes.retain(|peer| peer.address != node);
+        self.nodes = once(node).chain(nodes.iter().map(|peer| peer.address)).collect();
+        nodes.extend(local.first_chunk().map(|place| described(node, place)));
+        let partitioner = local.last().map(|name| text(name.as_deref())).unwrap_or_default();
+        let mut strategies = Vec::new();
+        if !self.keyspaces.is_empty() && partitioner.ends_with(partitioner::NAME) {
+            let rows = select(lines, &node, KEYSPACES, &[])?;
+            strategies.extend(rows.iter().filter_map(|row| {
+                let [name, replication] = row.first_chunk()?;
+                let name = Some(text(name.as_deref())).filter(|name| self.keyspaces.contains(name));
+                Some((name?, Strategy::parse(&texts(replication.as_deref()))?))
+            }));
+        }
+        Ok(Topology::new(nodes, &strategies))
+    }
+
+    /// Waits until all nodes that can be reached have the same schema.
+    pub(crate) fn await_agreement(&self) -> Result<(), Failure> {
+        let mut nodes = self.nodes.clone();
+        for _ in 0..LOOKS {
+            let mut versions = BTreeSet::new();
+            nodes.retain(|node| match select(&self.lines, node, SCHEMA, &[]) {
+                Ok(version) => {
+                    versions.insert(version);
+                    true
+                }
+                Err(_) => false,
+            });
+            if versions.len() < 2 {
+                return Ok(());
+            }
+            thread::sleep(LOOK);
+        }
+        let text = "the nodes disagree about the schema after a minute";
+        Err(Failure::new(Outcome::Unavailable, text))
+    }
+
+    /// Publishes the topology with the replicas of these keyspaces, now and after each change, as
+    /// long as the result is in use.
+    pub(crate) fn follow(mut self, keyspaces: BTreeSet<String>) -> Result<Arc<Watch>, OpenError> {
+        self.keyspaces = keyspaces;
+        let watch = Arc::default();
+        let published = Arc::downgrade(&watch);
+        let events = self.begin(&published).map_err(|failure| self.settings.refused(failure))?;
+        let thread = thread::Builder::new().name("kvmark-cluster".to_owned());
+        thread.spawn(move || self.run(events, &published)).map_err(|error| {
+            OpenError::System(format!("can't start the thread that follows the cluster ({error})"))
+        })?;
+        Ok(watch)
+    }
+
+    fn run(mut self, events: Stream, watch: &Weak<Watch>) {
+        let mut events = Ok(events);
+        while watch.strong_count() > 0 {
+            events = events.and_then(|events| {
+                let events = await_change(events, watch)?;
+                self.refresh(watch).map(|()| events)
+            });
+            if events.is_err() {
+                self.add_contacts();
+                self.nodes.rotate_left(1);
+                thread::sleep(PAUSE);
+                events = self.begin(watch);
+            }
+        }
+    }
+
+    /// Adds the contact points, whose names may have other addresses by now.
+    fn add_contacts(&mut self) {
+        for contact in &self.settings.address.nodes {
+            let found = contact.resolve(Deadline::after(self.settings.connect_timeout));
+            let mut addresses = found.unwrap_or_default();
+            addresses.retain(|address| !self.nodes.contains(address));
+            self.nodes.append(&mut addresses);
+        }
+    }
+
+    /// Opens the control connection at the first node, and publishes the topology.
+    fn begin(&mut self, watch: &Weak<Watch>) -> Result<Stream, Failure> {
+        let events = self.lines.protocol.subscribe(&self.nodes[0])?;
+        self.refresh(watch).map(|()| events)
+    }
+
+    fn refresh(&mut self, watch: &Weak<Watch>) -> Result<(), Failure> {
+        let topology = self.discover(self.nodes[0])?;
+        if let Some(watch) = watch.upgrade() {
+            watch.publish(topology);
+        }
+        Ok(())
+    }
+}
+
+/// Waits for events, or until the next refresh is due.
+fn await_change(mut events: Stream, watch: &Weak<Watch>) -> Result<Stream, Failure> {
+    let heard = Cell::new(false);
+    for _ in 0..QUIET_PAUSES {
+        let deadline = Deadline::after(PAUSE);
+        events = events.until(deadline);
+        let ended = ask::<Wire>(&mut events, &[], |_| {
+            heard.set(true);
+            false
         });
+        if let Err(failure) = ended
+            && deadline.rest().is_ok()
+        {
+            return Err(failure);
+        }
+        if heard.get() || watch.strong_count() == 0 {
+            break;
+        }
     }
+    Ok(events)
 }
 
-async fn build(settings: &Settings) -> Result<Session, Failure> {
-    let mut builder = SessionBuilder::new()
-        .known_nodes(settings.address.hosts())
-        .pool_size(PoolSize::PerHost(NonZeroUsize::MIN))
-        .compression(settings.compression)
-        .connection_timeout(settings.connect_timeout)
-        .metadata_request_clientside_timeout(settings.connect_timeout)
-        .tcp_keepalive_interval(KEEPALIVE)
-        .keepalive_interval(KEEPALIVE)
-        .keepalive_timeout(SILENCE - KEEPALIVE)
-        .hostname_resolution_timeout(Some(settings.connect_timeout))
-        .fetch_full_schema_metadata(false)
-        .tcp_nodelay(settings.tcp_nodelay)
-        .driver_config_reporting(false)
-        .default_execution_profile_handle(profile(settings).into_handle());
-    if let Some((username, password)) = &settings.login {
-        builder = builder.user(username, password.reveal());
-    }
-    if let Some(tls) = &settings.tls {
-        builder = builder.tls_context(Some(TlsContext::Rustls023(Arc::clone(tls))));
-    }
-    if let Some(datacenter) = &settings.datacenter {
-        builder = builder.prefer_datacenter(datacenter.clone());
-    }
-    // The crate limits the time to connect, but not that of the requests after it.
-    let limit = settings.connect_timeout.saturating_mul(EXCHANGES);
-    let session = timeout(limit, builder.build()).await.map_err(|_| {
-        let limit_ms = limit.as_millis();
-        let text = format!(
-            "no description of the cluster within {limit_ms} ms, {EXCHANGES} times \
-             connect_timeout_ms"
-        );
-        Failure::new(Outcome::Connection, text)
-    })?;
-    session.map_err(failure_to_open)
+/// A node in a table of peers: its address, its port if the table has ports, and its place. A node
+/// without an address or without tokens doesn't answer requests.
+fn peer(row: &Row, port: u16) -> Option<Node> {
+    let (address, place) = row.split_last_chunk()?;
+    let [_, _, Some(_)] = place else { return None };
+    let port = match address.get(1) {
+        Some(port) => u16::try_from(Reader(port.as_deref()?).int()?).ok()?,
+        None => port,
+    };
+    let host = inet(address.first()?.as_deref()?)?;
+    Some(described(SocketAddr::new(host, port), place))
 }
 
-fn profile(settings: &Settings) -> ExecutionProfile {
-    ExecutionProfile::builder()
-        .consistency(settings.write)
-        .serial_consistency(Some(settings.serial))
-        .request_timeout(settings.request_timeout)
-        .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-        .build()
+/// A node with this datacenter, rack and tokens.
+fn described(address: SocketAddr, place: &[Option<Vec<u8>>; 3]) -> Node {
+    let [datacenter, rack, tokens] = place.each_ref().map(Option::as_deref);
+    let name = |name: Option<&[u8]>| name.map(|name| text(Some(name)));
+    let tokens = texts(tokens).iter().filter_map(|token| token.parse().ok()).collect();
+    Node { address, datacenter: name(datacenter), rack: name(rack), tokens }
+}
+
+/// The elements of a collection of texts.
+fn texts(value: Option<&[u8]>) -> Vec<String> {
+    Reader(value.unwrap_or_default()).elements().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::put_long;
+
+    #[test]
+    fn a_peer_needs_an_address_and_tokens() {
+        let mut tokens = 2_u32.to_be_bytes().to_vec();
+        put_long(&mut tokens, b"-7");
+        put_long(&mut tokens, b"42");
+        let [host, port, datacenter, rack] =
+            [&[127, 0, 0, 2][..], &[0, 0, 0x23, 0x53], b"dc1", b"r1"].map(|one| Some(one.to_vec()));
+        let tokens = Some(tokens);
+        let place = [datacenter, rack, tokens];
+        let row =
+            |address: &[Option<Vec<u8>>], place: &[Option<Vec<u8>>]| [address, place].concat();
+        let with_port = peer(&row(&[host.clone(), port.clone()], &place), 9042).unwrap();
+        assert_eq!(with_port.address, "127.0.0.2:9043".parse().unwrap());
+        assert_eq!(with_port.datacenter.as_deref(), Some("dc1"));
+        assert_eq!(with_port.rack.as_deref(), Some("r1"));
+        assert_eq!(with_port.tokens, [-7, 42]);
+        let without = peer(&row(std::slice::from_ref(&host), &place), 9042).unwrap();
+        assert_eq!(without.address, "127.0.0.2:9042".parse().unwrap());
+        let no_tokens = [place[0].clone(), place[1].clone(), None];
+        for row in [
+            row(&[None], &place),
+            row(&[host.clone(), None], &place),
+            row(&[None, port], &place),
+            row(&[host], &no_tokens),
+        ] {
+            assert_eq!(peer(&row, 9042), None, "{row:?}");
+        }
+    }
 }

@@ -1,88 +1,91 @@
 //! The console of a node: a statement, and its rows by column name. The statement is sent to this
 //! node, not to another one of the cluster.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kvmark_driver::OpenError;
 use kvmark_driver_server::framed::Lines;
-use scylla::deserialize::row::ColumnIterator;
-use scylla::deserialize::value::DeserializeValue as _;
-use scylla::value::CqlValue;
-use scylla_cql::frame::response::result::{Result as Answer, deserialize_with_features};
-use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
+use kvmark_driver_server::timers::Deadline;
 use serde_json::{Map, Value};
 
-use crate::failure::{Failure, impossible, refused_at};
+use crate::decode::{inet, number};
+use crate::failure::{Failure, refused_at};
+use crate::frame::Reader;
+use crate::rows::table;
 use crate::settings::Settings;
+use crate::types::{ColumnType, NativeType};
 use crate::wire::Wire;
 
 /// A connection to the first configured node.
-pub(crate) struct Console {
-    wire: Arc<Wire>,
-    lines: Lines<Wire>,
-}
+pub(crate) struct Console(Lines<Wire>);
 
 impl Console {
-    pub(crate) fn new(settings: Settings) -> Result<Self, OpenError> {
-        let wire = Arc::new(Wire { settings: Arc::new(settings), keyspace: None });
-        Ok(Self { lines: Lines::new(Arc::clone(&wire)), wire })
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self(Lines::new(Wire::new(&Arc::new(settings), None)))
     }
 
     fn rows(&self, statement: &str) -> Result<Value, Failure> {
-        let wire = &self.wire;
-        let send = |stream: &mut _, _: &[u8]| wire.query(stream, statement, wire.settings.read);
-        rows(self.lines.ask(&self.place()?, &[], send)?)
+        let wire = &self.0.protocol;
+        let body = self.0.ask(&self.place()?, &[], |stream, _| {
+            wire.query(stream, statement, &[], wire.settings.read)
+        })?;
+        rows(&body)
     }
 
     fn place(&self) -> Result<SocketAddr, Failure> {
-        let node = self.wire.settings.address.nodes.first().expect("an address names at least one");
-        let found = (node.host.as_str(), node.port).to_socket_addrs();
-        let mut found = found.map_err(|error| Failure::unreachable(&error))?;
-        found.next().ok_or_else(|| Failure::unreachable(&std::io::ErrorKind::NotFound.into()))
+        let Wire { settings, limit, .. } = &*self.0.protocol;
+        let node = settings.address.nodes.first().expect("an address names at least one");
+        let found = node.resolve(Deadline::after(*limit));
+        let found = found.map_err(|error| Failure::unreachable(&error))?;
+        let first = found.first().copied();
+        first.ok_or_else(|| Failure::unreachable(&std::io::ErrorKind::NotFound.into()))
     }
 }
 
 impl kvmark_driver::Console for Console {
     fn ask(&mut self, words: &[String]) -> Result<Value, OpenError> {
-        let hosts = self.wire.settings.address.hosts();
+        let hosts = self.0.protocol.settings.address.hosts();
         self.rows(&words.join(" ")).map_err(|failure| refused_at(&hosts[..1], failure))
     }
 }
 
 /// The rows of a result; empty for other results.
-fn rows(body: Vec<u8>) -> Result<Value, Failure> {
-    // This bounds nested types, which the decoder below doesn't.
-    crate::rows::read(&body)?;
-    let answer = deserialize_with_features(body.into(), None, &ProtocolFeatures::default());
-    let Answer::Rows((rows, _)) = answer.map_err(impossible)? else {
-        return Ok(Value::Array(Vec::new()));
+fn rows(body: &[u8]) -> Result<Value, Failure> {
+    let (columns, rows) = table(body)?;
+    let read = |row: Vec<Option<Vec<u8>>>| {
+        let named = columns.iter().zip(row).map(|(column, value)| {
+            let name = String::from_utf8_lossy(column.name).into_owned();
+            (name, plain(&column.typ, value.as_deref()))
+        });
+        Value::Object(named.collect::<Map<_, _>>())
     };
-    let rows = rows.deserialize_metadata().map_err(impossible)?;
-    let read = |row: Result<ColumnIterator<'_, '_>, _>| {
-        let mut named = Map::new();
-        for column in row.map_err(impossible)? {
-            let column = column.map_err(impossible)?;
-            let value = Option::<CqlValue>::deserialize(column.spec.typ(), column.slice);
-            let value = value.map_err(impossible)?;
-            named.insert(column.spec.name().to_owned(), value.map_or(Value::Null, plain));
-        }
-        Ok(Value::Object(named))
-    };
-    rows.rows_iter().map_err(impossible)?.map(read).collect()
+    Ok(rows.into_iter().map(read).collect())
 }
 
-/// Converts text, integers, booleans and lists; other values become their CQL text.
-fn plain(value: CqlValue) -> Value {
-    match value {
-        CqlValue::Text(text) | CqlValue::Ascii(text) => text.into(),
-        CqlValue::Boolean(truth) => truth.into(),
-        CqlValue::Int(number) => number.into(),
-        CqlValue::BigInt(number) => number.into(),
-        CqlValue::Inet(address) => address.to_string().into(),
-        CqlValue::List(values) | CqlValue::Set(values) => values.into_iter().map(plain).collect(),
-        other => other.to_string().into(),
-    }
+/// Converts text, whole numbers, booleans, UUIDs, addresses, lists and sets; other values become
+/// hexadecimal digits.
+fn plain(column: &ColumnType, value: Option<&[u8]>) -> Value {
+    let Some(value) = value else { return Value::Null };
+    let digits = || value.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let converted = match column {
+        ColumnType::Native(native) => match native {
+            NativeType::Text | NativeType::Ascii => Some(String::from_utf8_lossy(value).into()),
+            NativeType::Boolean => Some((value == [1]).into()),
+            NativeType::Inet => inet(value).map(|address| address.to_string().into()),
+            NativeType::Uuid | NativeType::Timeuuid if value.len() == 16 => {
+                let mut text = digits();
+                [20, 16, 12, 8].into_iter().for_each(|place| text.insert(place, '-'));
+                Some(text.into())
+            }
+            _ => number(*native, value).and_then(|n| i64::try_from(n).ok()).map(Value::from),
+        },
+        ColumnType::List(of) | ColumnType::Set(of) => {
+            Some(Reader(value).elements().map(|value| plain(of, value)).collect())
+        }
+        _ => None,
+    };
+    converted.unwrap_or_else(|| format!("0x{}", digits()).into())
 }
 
 #[cfg(test)]
@@ -129,13 +132,13 @@ mod tests {
             "c0": "5.0.9", "c1": -1, "c2": true, "c3": "127.0.0.2", "c4": uuid, "c5": ["x"],
             "c6": "0x0102", "c7": null,
         }]);
-        assert_eq!(rows(body).unwrap(), expected);
+        assert_eq!(rows(&body).unwrap(), expected);
     }
 
     #[test]
     fn a_result_without_rows_is_empty_and_a_truncated_one_is_rejected() {
-        assert_eq!(rows(1_u32.to_be_bytes().to_vec()).unwrap(), json!([]));
+        assert_eq!(rows(&1_u32.to_be_bytes()).unwrap(), json!([]));
         let body = result(&[(&[13], Some(b"5.0.9"))]);
-        assert!((0..body.len()).all(|end| rows(body[..end].to_vec()).is_err()));
+        assert!((0..body.len()).all(|end| rows(&body[..end]).is_err()));
     }
 }

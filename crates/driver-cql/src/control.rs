@@ -5,15 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use kvmark_driver::{Description, Durability, OpenError};
+use kvmark_driver_server::framed::Lines;
 use kvmark_plan::Outcome;
-use scylla::client::session::Session;
-use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
-use scylla::statement::{Consistency, Statement};
 
 use crate::cluster::Cluster;
-use crate::failure::{Failure, failure_of};
-use crate::schema::{rows, texts};
-use crate::settings::Settings;
+use crate::failure::Failure;
+use crate::schema::texts;
+use crate::topology::Node;
+use crate::wire::{Wire, select};
 
 /// Interval between the checks of `settle`.
 const LOOK: Duration = Duration::from_millis(200);
@@ -39,13 +38,13 @@ const PLACES: [&str; 12] = [
 ];
 
 /// Describes the cluster, as far as known.
-pub(crate) async fn describe(session: &Session, keyspace: Option<&str>) -> Description {
-    let ask = async |query: &str, values: &[&str]| {
-        texts(session, query, values).await.unwrap_or_default()
-    };
-    let one = async |query: &str| Some(ask(query, &[]).await.first()?.first()?.clone());
+pub(crate) fn describe(cluster: &Cluster, keyspace: Option<&str>) -> Description {
+    let Cluster { lines, nodes, .. } = cluster;
+    let read = |query: &str, values: &[&str]| texts(lines, &nodes[0], query, values);
+    let ask = |query: &str, values: &[&str]| read(query, values).unwrap_or_default();
+    let one = |query: &str| Some(ask(query, &[]).first()?.first()?.clone());
     let mut configuration = BTreeMap::new();
-    for row in ask("SELECT name, value FROM system_views.settings", &[]).await {
+    for row in ask("SELECT name, value FROM system_views.settings", &[]) {
         if let Ok([name, value]) = <[String; 2]>::try_from(row)
             && !PLACES.iter().any(|place| name.contains(place))
         {
@@ -59,19 +58,18 @@ pub(crate) async fn describe(session: &Session, keyspace: Option<&str>) -> Descr
     });
     configuration.extend(durability.map(|level| ("durability".to_owned(), level.to_string())));
     let local = "FROM system.local WHERE key = 'local'";
-    let partitioner = one(&format!("SELECT partitioner {local}")).await;
+    let partitioner = one(&format!("SELECT partitioner {local}"));
     configuration.extend(partitioner.map(|name| ("partitioner".to_owned(), name)));
-    let nodes = session.get_cluster_state().get_nodes_info().len();
-    configuration.insert("nodes".to_owned(), nodes.to_string());
+    configuration.insert("nodes".to_owned(), nodes.len().to_string());
     if let Some(keyspace) = keyspace {
         let query = "SELECT toJson(replication) FROM system_schema.keyspaces \
                      WHERE keyspace_name = ?";
-        let replication = ask(query, &[keyspace]).await.into_iter().flatten().next();
+        let replication = ask(query, &[keyspace]).into_iter().flatten().next();
         configuration.extend(replication.map(|map| ("replication".to_owned(), map)));
     }
-    let scylla = one("SELECT version FROM system.versions WHERE key = 'local'").await;
-    let yugabyte = texts(session, "SELECT partition_id FROM system.partitions LIMIT 1", &[]).await;
-    let release = one(&format!("SELECT release_version {local}")).await;
+    let scylla = one("SELECT version FROM system.versions WHERE key = 'local'");
+    let yugabyte = read("SELECT partition_id FROM system.partitions LIMIT 1", &[]);
+    let release = one(&format!("SELECT release_version {local}"));
     let (system, version) = match (scylla, yugabyte) {
         (Some(version), _) => ("ScyllaDB", Some(version)),
         (None, Ok(_)) => ("YugabyteDB", release),
@@ -82,11 +80,11 @@ pub(crate) async fn describe(session: &Session, keyspace: Option<&str>) -> Descr
 }
 
 /// Waits until no node compacts, if nodes report it (Cassandra 4.0 and later).
-pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> Result<(), OpenError> {
+pub(crate) fn settle(lines: &Lines<Wire>, nodes: &[Node]) -> Result<(), OpenError> {
     let mut quiet = 0;
     for _ in 0..LOOKS {
-        let busy = cluster.runtime.block_on(is_busy(&cluster.session));
-        match busy.map_err(|failure| settings.refused(failure))? {
+        let busy = is_busy(lines, nodes);
+        match busy.map_err(|failure| lines.protocol.settings.refused(failure))? {
             None => return Ok(()),
             Some(true) => quiet = 0,
             Some(false) => quiet += 1,
@@ -100,25 +98,18 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> Result<(), OpenE
     Err(OpenError::System(text.to_owned()))
 }
 
-/// Whether a node compacts; `None` if nodes don't report it.
-async fn is_busy(session: &Session) -> Result<Option<bool>, Failure> {
-    for node in session.get_cluster_state().get_nodes_info() {
-        if !node.is_connected() {
-            continue;
-        }
-        let mut query = Statement::new("SELECT task_id FROM system_views.sstable_tasks");
-        query.set_consistency(Consistency::One);
-        let node = NodeIdentifier::HostId(node.host_id);
-        let only = SingleTargetLoadBalancingPolicy::new(node, None);
-        query.set_load_balancing_policy(Some(only));
-        match session.query_unpaged(query, ()).await.map_err(failure_of) {
-            Ok(result) => {
-                if rows(result)?.rows_num() > 0 {
-                    return Ok(Some(true));
-                }
-            }
-            Err(failure) if failure.outcome == Outcome::Refused => return Ok(None),
-            Err(failure) => return Err(failure),
+/// Whether a node compacts; `None` if nodes don't report it. Nodes that are down don't compact.
+fn is_busy(lines: &Lines<Wire>, nodes: &[Node]) -> Result<Option<bool>, Failure> {
+    let query = "SELECT task_id FROM system_views.sstable_tasks";
+    for node in nodes {
+        match select(lines, &node.address, query, &[]) {
+            Ok(tasks) if tasks.is_empty() => {}
+            Ok(_) => return Ok(Some(true)),
+            Err(failure) => match failure.outcome {
+                Outcome::Connection => {}
+                Outcome::Refused => return Ok(None),
+                _ => return Err(failure),
+            },
         }
     }
     Ok(Some(false))

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use kvmark_driver::Elements;
 use kvmark_plan::{Generator, ValueType};
-use scylla::frame::response::result::{CollectionType, ColumnType, NativeType};
-use scylla::serialize::writers::{CellValueBuilder, CellWriter, WrittenCellProof};
+
+use crate::types::{ColumnType, NativeType};
 
 /// Day 0 of a date is 2^31 days before 1970.
 const DATE_EPOCH: i64 = 1 << 31;
@@ -27,38 +27,14 @@ pub(crate) struct Misfit {
 }
 
 impl Misfit {
-    fn new(value: impl Into<String>, column: &ColumnType<'_>) -> Self {
-        Self { value: value.into(), column: name_of(column) }
-    }
-}
-
-/// The CQL name of a type.
-pub(crate) fn name_of(column: &ColumnType<'_>) -> String {
-    match column {
-        ColumnType::Native(native) => format!("{native:?}").to_ascii_lowercase(),
-        ColumnType::Collection { typ, .. } => match typ {
-            CollectionType::List(of) => format!("list<{}>", name_of(of)),
-            CollectionType::Set(of) => format!("set<{}>", name_of(of)),
-            CollectionType::Map(keys, values) => {
-                format!("map<{}, {}>", name_of(keys), name_of(values))
-            }
-            other => format!("{other:?}"),
-        },
-        ColumnType::Vector { typ, dimensions } => {
-            format!("vector<{}, {dimensions}>", name_of(typ))
-        }
-        ColumnType::UserDefinedType { definition, .. } => definition.name.to_string(),
-        ColumnType::Tuple(of) => {
-            let of: Vec<_> = of.iter().map(name_of).collect();
-            format!("tuple<{}>", of.join(", "))
-        }
-        other => format!("{other:?}"),
+    fn new(value: impl Into<String>, column: &ColumnType) -> Self {
+        Self { value: value.into(), column: column.to_string() }
     }
 }
 
 /// Checks that the values of a generator fit a column. Values that exceed a type only sometimes are
 /// found when they do.
-pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<(), Misfit> {
+pub(crate) fn check(generator: &Generator, column: &ColumnType) -> Result<(), Misfit> {
     let misfit = |what: &str| Err(Misfit::new(what, column));
     match generator {
         // The generator was derived from the column.
@@ -68,9 +44,7 @@ pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<()
             None => misfit("a list"),
         },
         Generator::Map { keys, values, .. } => match column {
-            ColumnType::Collection { typ: CollectionType::Map(key, value), .. } => {
-                check(keys, key).and_then(|()| check(values, value))
-            }
+            ColumnType::Map(of) => check(keys, &of[0]).and_then(|()| check(values, &of[1])),
             _ => misfit("a map"),
         },
         Generator::Tuple { of } => {
@@ -93,18 +67,16 @@ pub(crate) fn check(generator: &Generator, column: &ColumnType<'_>) -> Result<()
     }
 }
 
-fn is(column: &ColumnType<'_>, natives: &[NativeType]) -> bool {
+fn is(column: &ColumnType, natives: &[NativeType]) -> bool {
     matches!(column, ColumnType::Native(native) if natives.contains(native))
 }
 
 /// The type of a list's, set's or vector's elements.
-fn elements_of<'a>(column: &'a ColumnType<'_>) -> Option<&'a ColumnType<'a>> {
+fn elements_of(column: &ColumnType) -> Option<&ColumnType> {
     match column {
-        ColumnType::Collection {
-            typ: CollectionType::List(of) | CollectionType::Set(of), ..
-        } => Some(of),
-        ColumnType::Vector { typ, .. } => match &**typ {
-            ColumnType::Native(native) if native.type_size_for_vector().is_some() => Some(typ),
+        ColumnType::List(of) | ColumnType::Set(of) => Some(of),
+        ColumnType::Vector(of, _) => match **of {
+            ColumnType::Native(native) if native.is_fixed_in_vectors() => Some(of),
             _ => None,
         },
         _ => None,
@@ -112,13 +84,10 @@ fn elements_of<'a>(column: &'a ColumnType<'_>) -> Option<&'a ColumnType<'a>> {
 }
 
 /// The types of a tuple's parts, or of a user-defined type's fields.
-fn parts_of<'a>(column: &'a ColumnType<'_>) -> Vec<&'a ColumnType<'a>> {
+fn parts_of(column: &ColumnType) -> &[ColumnType] {
     match column {
-        ColumnType::Tuple(of) => of.iter().collect(),
-        ColumnType::UserDefinedType { definition, .. } => {
-            definition.field_types.iter().map(|(_, column)| column).collect()
-        }
-        _ => Vec::new(),
+        ColumnType::Tuple(of) | ColumnType::UserDefined(_, of) => of,
+        _ => &[],
     }
 }
 
@@ -143,73 +112,82 @@ const fn sample(generator: &Generator) -> (ValueType, &'static [u8], &'static st
     }
 }
 
-/// Writes an argument as a value of the column's type.
-pub(crate) fn write<'b>(
-    column: &ColumnType<'_>,
+/// Appends an argument as a value of the column's type, after its length.
+pub(crate) fn write(
+    column: &ColumnType,
     kind: ValueType,
     bytes: &[u8],
-    cell: CellWriter<'b>,
-) -> Result<WrittenCellProof<'b>, Misfit> {
-    let too_long = |_| Misfit::new("a value of 2 GiB", column);
+    output: &mut Vec<u8>,
+) -> Result<(), Misfit> {
+    if kind == ValueType::Null {
+        output.extend_from_slice(&(-1_i32).to_be_bytes());
+        return Ok(());
+    }
+    let start = output.len() + 4;
+    output.extend_from_slice(&[0; 4]);
+    write_bare(column, kind, bytes, output)?;
+    let length = i32::try_from(output.len() - start);
+    let length = length.map_err(|_| Misfit::new("a value of 2 GiB", column))?;
+    output[start - 4..start].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+/// Appends an argument without its length.
+fn write_bare(
+    column: &ColumnType,
+    kind: ValueType,
+    bytes: &[u8],
+    output: &mut Vec<u8>,
+) -> Result<(), Misfit> {
     match kind {
         ValueType::List | ValueType::Tuple | ValueType::Map => {
-            let mut builder = cell.into_value_builder();
-            write_elements(column, kind, bytes, &mut builder)?;
-            builder.finish().map_err(too_long)
+            return write_elements(column, kind, bytes, output);
         }
-        ValueType::Null => Ok(cell.set_null()),
-        ValueType::Text | ValueType::Bytes if is_plain(column) => {
-            cell.set_value(bytes).map_err(too_long)
-        }
-        _ => {
-            let value = native(column, kind, bytes)?;
-            cell.set_value(value.as_slice()).map_err(too_long)
-        }
+        ValueType::Text | ValueType::Bytes if is_plain(column) => output.extend_from_slice(bytes),
+        _ => output.extend_from_slice(native(column, kind, bytes)?.as_slice()),
     }
+    Ok(())
 }
 
 /// Whether the column stores bytes without conversion.
-fn is_plain(column: &ColumnType<'_>) -> bool {
+fn is_plain(column: &ColumnType) -> bool {
     is(column, &[NativeType::Text, NativeType::Ascii, NativeType::Blob])
 }
 
 fn write_elements(
-    column: &ColumnType<'_>,
+    column: &ColumnType,
     kind: ValueType,
     bytes: &[u8],
-    builder: &mut CellValueBuilder<'_>,
+    output: &mut Vec<u8>,
 ) -> Result<(), Misfit> {
     let misfit = || Misfit::new("a collection", column);
     let mut elements = Elements::of(bytes);
     let count = elements.len();
     // The types of the elements in turns, and the number of these.
     let (columns, turns) = match (kind, column) {
-        (ValueType::List, ColumnType::Vector { typ, dimensions }) => {
+        (ValueType::List, ColumnType::Vector(of, dimensions)) => {
             if count != usize::from(*dimensions) {
                 return Err(Misfit::new(format!("a list of {count}"), column));
             }
-            return elements.try_for_each(|(kind, bytes)| {
-                write(typ, kind, bytes, builder.make_sub_writer_without_size()).map(drop)
-            });
+            return elements.try_for_each(|(kind, bytes)| write_bare(of, kind, bytes, output));
         }
         (ValueType::Tuple, _) => {
-            return parts_of(column).into_iter().zip(elements).try_for_each(
-                |(column, (kind, bytes))| {
-                    write(column, kind, bytes, builder.make_sub_writer()).map(drop)
-                },
-            );
+            return parts_of(column)
+                .iter()
+                .zip(elements)
+                .try_for_each(|(column, (kind, bytes))| write(column, kind, bytes, output));
         }
         (ValueType::List, _) => ([elements_of(column).ok_or_else(misfit)?; 2], count),
-        (ValueType::Map, ColumnType::Collection { typ: CollectionType::Map(key, value), .. }) => {
-            ([&**key, &**value], count / 2)
-        }
+        (ValueType::Map, ColumnType::Map(of)) => ([&of[0], &of[1]], count / 2),
         _ => return Err(misfit()),
     };
     let turns = i32::try_from(turns).map_err(|_| misfit())?;
-    builder.append_bytes(&turns.to_be_bytes());
-    columns.into_iter().cycle().zip(elements).try_for_each(|(column, (kind, bytes))| {
-        write(column, kind, bytes, builder.make_sub_writer()).map(drop)
-    })
+    output.extend_from_slice(&turns.to_be_bytes());
+    columns
+        .into_iter()
+        .cycle()
+        .zip(elements)
+        .try_for_each(|(column, (kind, bytes))| write(column, kind, bytes, output))
 }
 
 /// A scalar's bytes, on the stack.
@@ -233,7 +211,7 @@ impl Scalar {
 
 /// A scalar as a value of the column's type. Text and bytes for text and blob columns are only
 /// checked, because they are sent without conversion.
-fn native(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Result<Scalar, Misfit> {
+fn native(column: &ColumnType, kind: ValueType, bytes: &[u8]) -> Result<Scalar, Misfit> {
     let ColumnType::Native(native) = column else {
         return Err(Misfit::new("a single value", column));
     };

@@ -1,26 +1,160 @@
-//! Errors of nodes and of the `scylla` crate as failures with outcomes.
+//! Errors of nodes as failures with outcomes.
 //!
-//! Classification of ambiguous errors: a read or write that replicas failed (too many tombstones, a
-//! corrupt table), a failed truncation and an internal error of a node are storage failures. A
-//! conditional write with an unknown result is a timeout. A node that is starting is unavailable.
+//! Source: Apache Cassandra, `doc/native_protocol_v4.spec`, section 9. Classification of ambiguous
+//! errors: a read or write that replicas failed (too many tombstones, a corrupt table), a failed
+//! truncation and an internal error of a node are storage failures. A conditional write with an
+//! unknown result is a timeout. A node that is starting is unavailable.
 
 use kvmark_driver::OpenError;
 pub(crate) use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
-use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
-    MetadataError, NewSessionError, PrepareError, RequestAttemptError, UseKeyspaceError,
-};
-use scylla_cql_core::frame::protocol_features::ProtocolFeatures;
-use scylla_cql_core::frame::response::error::Error;
+
+use crate::frame::{Reader, cut_off};
+use crate::settings::Consistency;
 
 /// Length limit of a message.
 const MESSAGE_MAX: usize = 300;
 
-/// The result of a conditional write is unknown.
-const CAS_WRITE_UNKNOWN: i32 = 0x1700;
-/// The change log (CDC) is full.
-const CDC_WRITE_FAILURE: i32 = 0x1600;
+pub(crate) const SERVER_ERROR: i32 = 0x0000;
+pub(crate) const UNAVAILABLE: i32 = 0x1000;
+pub(crate) const OVERLOADED: i32 = 0x1001;
+pub(crate) const BOOTSTRAPPING: i32 = 0x1002;
+pub(crate) const TRUNCATE_ERROR: i32 = 0x1003;
+pub(crate) const WRITE_TIMEOUT: i32 = 0x1100;
+pub(crate) const READ_TIMEOUT: i32 = 0x1200;
+const READ_FAILURE: i32 = 0x1300;
+const WRITE_FAILURE: i32 = 0x1500;
+pub(crate) const UNPREPARED: i32 = 0x2500;
+
+/// The outcome and the description of each error by its code.
+const ERRORS: [(i32, Outcome, &str); 20] = [
+    (SERVER_ERROR, Outcome::Storage, "Internal server error. This indicates a server-side bug"),
+    (0x000a, Outcome::Protocol, "Invalid protocol message received from the driver"),
+    (0x0100, Outcome::Refused, "Authentication failed - bad credentials"),
+    (
+        UNAVAILABLE,
+        Outcome::Unavailable,
+        "Not enough nodes are alive to satisfy required consistency level",
+    ),
+    (
+        OVERLOADED,
+        Outcome::Overloaded,
+        "The request cannot be processed because the coordinator node is overloaded",
+    ),
+    (BOOTSTRAPPING, Outcome::Unavailable, "The coordinator node is still bootstrapping"),
+    (TRUNCATE_ERROR, Outcome::Storage, "Error during truncate operation"),
+    (
+        WRITE_TIMEOUT,
+        Outcome::Timeout,
+        "Not enough nodes responded to the write request in time to satisfy required consistency \
+         level",
+    ),
+    (
+        READ_TIMEOUT,
+        Outcome::Timeout,
+        "Not enough nodes responded to the read request in time to satisfy required consistency \
+         level",
+    ),
+    (READ_FAILURE, Outcome::Storage, "A non-timeout error during a read request"),
+    (0x1400, Outcome::Refused, "User defined function failed during execution"),
+    (WRITE_FAILURE, Outcome::Storage, "A non-timeout error during a write request"),
+    (0x1600, Outcome::Storage, "The change log (CDC) is full"),
+    (0x1700, Outcome::Timeout, "The result of a conditional write is unknown"),
+    (0x2000, Outcome::Refused, "The submitted query has a syntax error"),
+    (0x2100, Outcome::Refused, "The logged user doesn't have the right to perform the query"),
+    (0x2200, Outcome::Refused, "The query is syntactically correct but invalid"),
+    (0x2300, Outcome::Refused, "The query is invalid because of some configuration issue"),
+    (
+        0x2400,
+        Outcome::Refused,
+        "Attempted to create a keyspace or a table that was already existing",
+    ),
+    (UNPREPARED, Outcome::Refused, "Tried to execute a prepared statement that is not prepared"),
+];
+
+/// An error of a node, with the details that it has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeError {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    /// The number of the consistency level.
+    pub(crate) level: u16,
+    /// The number of replicas that are alive or have answered.
+    pub(crate) received: i32,
+    pub(crate) required: i32,
+    /// Whether the replica with the data has answered a read.
+    pub(crate) is_data_present: bool,
+    pub(crate) write_type: String,
+    /// The id of the statement that isn't prepared.
+    pub(crate) statement: Vec<u8>,
+}
+
+impl NodeError {
+    /// Reads the body of an error.
+    #[cold]
+    pub(crate) fn read(body: &[u8]) -> Result<Self, Failure> {
+        Self::parse(Reader(body)).ok_or_else(cut_off)
+    }
+
+    fn parse(mut body: Reader<'_>) -> Option<Self> {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let (code, message) = (body.int()?, text(body.short_bytes()?));
+        let mut error = Self { code, message, ..Self::default() };
+        match code {
+            UNAVAILABLE => {
+                error.level = body.short()?;
+                (error.required, error.received) = (body.int()?, body.int()?);
+            }
+            READ_TIMEOUT | WRITE_TIMEOUT | READ_FAILURE | WRITE_FAILURE => {
+                error.level = body.short()?;
+                (error.received, error.required) = (body.int()?, body.int()?);
+                if matches!(code, READ_FAILURE | WRITE_FAILURE) {
+                    // The number of failures.
+                    body.int()?;
+                }
+                if matches!(code, READ_TIMEOUT | READ_FAILURE) {
+                    error.is_data_present = body.take(1)? != [0];
+                } else {
+                    error.write_type = text(body.short_bytes()?);
+                }
+            }
+            UNPREPARED => error.statement = body.short_bytes()?.to_vec(),
+            _ => {}
+        }
+        Some(error)
+    }
+
+    /// The failure, with a description in place of the node's message, which might repeat a login.
+    pub(crate) fn without_message(self) -> Failure {
+        Self { message: String::new(), ..self }.into()
+    }
+
+    /// The counts of replicas, if it has some.
+    fn counts(&self) -> String {
+        let Self { level, received, required, write_type, .. } = self;
+        if *required == 0 {
+            return String::new();
+        }
+        let level = Consistency::name_of(*level);
+        let kind = if write_type.is_empty() { "" } else { ", write_type: " };
+        format!(
+            " (consistency: {level}, received: {received}, required: {required}{kind}{write_type})"
+        )
+    }
+}
+
+impl From<NodeError> for Failure {
+    #[cold]
+    fn from(error: NodeError) -> Self {
+        let (code, message) = (error.code, &error.message);
+        let known = ERRORS.iter().find(|(known, ..)| *known == code);
+        let outcome = known.map_or(Outcome::Refused, |(_, outcome, _)| *outcome);
+        let meaning = known.map_or(format!("error {code:#06x}"), |(.., text)| (*text).to_owned());
+        let details = meaning + &error.counts();
+        let text = if message.is_empty() { details } else { format!("{message} ({details})") };
+        Self::new(outcome, shortened(&format!("a node answered: {text}")))
+    }
+}
 
 /// The failure of an unreadable or unexpected reply.
 #[cold]
@@ -44,154 +178,52 @@ fn shortened(text: &str) -> String {
     line.chars().take(MESSAGE_MAX).collect()
 }
 
-/// The error in the body of a reply.
-#[cold]
-pub(crate) fn db_error(mut body: &[u8]) -> Result<Error, Failure> {
-    Error::deserialize(&ProtocolFeatures::default(), &mut body).map_err(impossible)
-}
-
-/// The failure of a node's error.
-pub(crate) fn refused(error: &DbError, message: &str) -> Failure {
-    let details = error.to_string();
-    let text = if message.is_empty() {
-        format!("a node answered: {details}")
-    } else {
-        format!("a node answered: {message} ({details})")
-    };
-    Failure::new(class(error), shortened(&text))
-}
-
-/// The outcome of a node's error.
-fn class(error: &DbError) -> Outcome {
-    match error {
-        DbError::Unavailable { .. } | DbError::IsBootstrapping => Outcome::Unavailable,
-        DbError::Overloaded | DbError::RateLimitReached { .. } => Outcome::Overloaded,
-        DbError::ReadTimeout { .. }
-        | DbError::WriteTimeout { .. }
-        | DbError::Other(CAS_WRITE_UNKNOWN) => Outcome::Timeout,
-        DbError::TruncateError
-        | DbError::ReadFailure { .. }
-        | DbError::WriteFailure { .. }
-        | DbError::ServerError
-        | DbError::Other(CDC_WRITE_FAILURE) => Outcome::Storage,
-        DbError::ProtocolError => Outcome::Protocol,
-        _ => Outcome::Refused,
-    }
-}
-
-/// The failure of an error of the `scylla` crate, without credentials.
-pub(crate) fn failure_of(error: impl Into<ExecutionError>) -> Failure {
-    match error.into() {
-        ExecutionError::ConnectionPoolError(error)
-        | ExecutionError::PrepareError(PrepareError::ConnectionPoolError(error)) => match error {
-            ConnectionPoolError::Broken { last_connection_error } => {
-                failure_to_connect(&last_connection_error)
-            }
-            other => other_failure(&other),
-        },
-        ExecutionError::LastAttemptError(error)
-        | ExecutionError::PrepareError(PrepareError::AllAttemptsFailed { first_attempt: error })
-        | ExecutionError::UseKeyspaceError(UseKeyspaceError::RequestError(error)) => match error {
-            RequestAttemptError::DbError(error, message) => refused(&error, &message),
-            other => other_failure(&other),
-        },
-        ExecutionError::PrepareError(other) => other_failure(&other),
-        ExecutionError::UseKeyspaceError(other) => other_failure(&other),
-        other => other_failure(&other),
-    }
-}
-
-fn failure_to_connect(error: &ConnectionError) -> Failure {
-    use ConnectionSetupRequestErrorKind::{DbError as Refusal, MissingAuthentication};
-    match error {
-        ConnectionError::ConnectTimeout => {
-            let text = "it can't be reached within connect_timeout_ms";
-            Failure::new(Outcome::Connection, text)
-        }
-        ConnectionError::UseKeyspaceError(error) => failure_of(error.clone()),
-        ConnectionError::ConnectionSetupRequestError(error) => match error.get_error() {
-            // The node's message might repeat a login.
-            Refusal(error @ DbError::AuthenticationError, _) => refused(error, ""),
-            Refusal(error, message) => refused(error, message),
-            MissingAuthentication => missing_login(),
-            other => other_failure(other),
-        },
-        other => {
-            let Failure { outcome, text } = other_failure(other);
-            let advice = kvmark_driver_server::advice(&text);
-            Failure::new(outcome, format!("{text}{advice}"))
-        }
-    }
-}
-
-/// The failure to open a session of the `scylla` crate.
-pub(crate) fn failure_to_open(error: NewSessionError) -> Failure {
-    match error {
-        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => {
-            failure_of(error)
-        }
-        NewSessionError::UseKeyspaceError(error) => failure_of(error),
-        NewSessionError::FailedToResolveAnyHostname(_) => {
-            Failure::new(Outcome::Connection, "no address is known for its name")
-        }
-        other => other_failure(&other),
-    }
-}
-
-/// The failure of any other error. Its outcome is never reported, because these errors occur only
-/// before the clock starts.
-fn other_failure(error: &dyn std::error::Error) -> Failure {
-    Failure::new(Outcome::Connection, shortened(&error.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
-    use scylla::errors::WriteType;
-    use scylla::statement::Consistency;
-
     use super::*;
+    use crate::frame::put_short;
+
+    fn error(code: i32, message: &str, details: &[u8]) -> Result<NodeError, Failure> {
+        let mut body = code.to_be_bytes().to_vec();
+        put_short(&mut body, message.as_bytes());
+        NodeError::read(&[&body, details].concat())
+    }
 
     #[test]
-    fn each_error_of_a_node_has_its_outcome() {
-        let consistency = Consistency::Two;
-        let unavailable = DbError::Unavailable { consistency, required: 2, alive: 1 };
-        let timeout = DbError::WriteTimeout {
-            consistency,
-            received: 1,
-            required: 2,
-            write_type: WriteType::Simple,
-        };
-        let failure = DbError::ReadFailure {
-            consistency,
-            received: 1,
-            required: 2,
-            numfailures: 1,
-            data_present: false,
-        };
-        let cases = [
-            (unavailable, Outcome::Unavailable),
-            (DbError::IsBootstrapping, Outcome::Unavailable),
-            (DbError::Overloaded, Outcome::Overloaded),
-            (timeout, Outcome::Timeout),
-            (DbError::Other(CAS_WRITE_UNKNOWN), Outcome::Timeout),
-            (failure, Outcome::Storage),
-            (DbError::TruncateError, Outcome::Storage),
-            (DbError::ServerError, Outcome::Storage),
-            (DbError::ProtocolError, Outcome::Protocol),
-            (DbError::SyntaxError, Outcome::Refused),
-            (DbError::Invalid, Outcome::Refused),
-            (DbError::Unauthorized, Outcome::Refused),
-            (DbError::Other(0x7777), Outcome::Refused),
+    fn the_details_of_an_error_are_read() {
+        let counts = b"\0\x04\0\0\0\x01\0\0\0\x02";
+        let simple = [&counts[..], b"\0\x06SIMPLE"].concat();
+        let failed = [&counts[..], b"\0\0\0\x01\0\x06SIMPLE"].concat();
+        let cases: [(i32, &[u8], [i32; 2], &str); 4] = [
+            (UNAVAILABLE, counts, [2, 1], ""),
+            (READ_TIMEOUT, &[&counts[..], &[1]].concat(), [1, 2], ""),
+            (WRITE_TIMEOUT, &simple, [1, 2], "SIMPLE"),
+            (WRITE_FAILURE, &failed, [1, 2], "SIMPLE"),
         ];
-        for (error, outcome) in cases {
-            assert_eq!(class(&error), outcome, "{error}");
+        for (code, details, expected, write_type) in cases {
+            let read = error(code, "m", details).unwrap();
+            assert_eq!(([read.received, read.required], &*read.write_type), (expected, write_type));
+            assert_eq!(read.is_data_present, code == READ_TIMEOUT);
+            for end in 0..details.len() {
+                assert_eq!(
+                    error(code, "m", &details[..end]).unwrap_err().outcome,
+                    Outcome::Protocol
+                );
+            }
         }
+        assert_eq!(error(UNPREPARED, "", b"\0\x02id").unwrap().statement, b"id");
     }
 
     #[test]
     fn the_message_of_a_node_comes_first_and_in_one_line() {
-        let error = RequestAttemptError::DbError(DbError::Overloaded, "too\n   much".to_owned());
-        let text = failure_of(error).text;
-        assert!(text.starts_with("a node answered: too much (The request cannot"), "{text}");
+        let text = |code, details: &[u8]| {
+            Failure::from(error(code, "too\n   much", details).unwrap()).text
+        };
+        let overloaded = text(OVERLOADED, b"");
+        assert!(overloaded.starts_with("a node answered: too much (The request cannot"));
+        let late = text(WRITE_TIMEOUT, b"\0\x04\0\0\0\x01\0\0\0\x02\0\x06SIMPLE");
+        let end = "(consistency: Quorum, received: 1, required: 2, write_type: SIMPLE))";
+        assert!(late.ends_with(end), "{late}");
+        assert_eq!(text(0x7777, b""), "a node answered: too much (error 0x7777)");
     }
 }

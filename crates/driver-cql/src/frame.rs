@@ -5,8 +5,6 @@
 use std::borrow::Cow;
 
 use kvmark_plan::Outcome;
-use scylla::frame::Compression;
-use scylla_cql::frame::decompress;
 
 use crate::failure::{Failure, impossible};
 
@@ -23,13 +21,18 @@ const EXPANSION_MAX: usize = 255;
 const EVENTS: u16 = u16::MAX;
 
 pub(crate) const ERROR: u8 = 0;
+pub(crate) const STARTUP: u8 = 1;
 pub(crate) const READY: u8 = 2;
 pub(crate) const AUTHENTICATE: u8 = 3;
+pub(crate) const OPTIONS: u8 = 5;
 pub(crate) const SUPPORTED: u8 = 6;
+pub(crate) const QUERY: u8 = 7;
 pub(crate) const RESULT: u8 = 8;
 pub(crate) const PREPARE: u8 = 9;
 pub(crate) const EXECUTE: u8 = 10;
+pub(crate) const REGISTER: u8 = 11;
 pub(crate) const BATCH: u8 = 13;
+pub(crate) const AUTH_RESPONSE: u8 = 15;
 pub(crate) const AUTH_SUCCESS: u8 = 16;
 
 /// Flags of a frame.
@@ -37,6 +40,13 @@ const COMPRESSED: u8 = 0x01;
 const TRACED: u8 = 0x02;
 const WITH_PAYLOAD: u8 = 0x04;
 const WITH_WARNINGS: u8 = 0x08;
+
+/// The compression of bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Lz4,
+    Snappy,
+}
 
 /// A complete frame of a node.
 #[derive(Clone, Copy, Debug)]
@@ -106,24 +116,52 @@ impl<'a> Frame<'a> {
         let Some(compression) = compression else {
             return Err(impossible("it is compressed without an agreement"));
         };
-        if !is_plausible(self.body, compression) {
-            return Err(impossible("it states an impossible length"));
-        }
-        let mut body = decompress(self.body, compression).map_err(impossible)?;
+        let mut body = compression.decompress(self.body)?;
         let rest = skip_extensions(self.flags, &body, warned).ok_or_else(cut_off)?.len();
         body.drain(..body.len() - rest);
         Ok(Cow::Owned(body))
     }
 }
 
-/// Whether the stated length of a compressed body is possible. The decoder allocates this length.
-fn is_plausible(body: &[u8], compression: Compression) -> bool {
-    let stated = match compression {
-        Compression::Lz4 => body.first_chunk().map(|length| u32::from_be_bytes(*length) as usize),
-        Compression::Snappy => snap::raw::decompress_len(body).ok(),
-    };
-    let most = body.len().saturating_mul(EXPANSION_MAX).min(BODY_MAX);
-    stated.is_none_or(|length| length <= most)
+impl Compression {
+    /// Its name in the protocol.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lz4 => "lz4",
+            Self::Snappy => "snappy",
+        }
+    }
+
+    /// Appends a compressed body. That of LZ4 follows its uncompressed length.
+    pub(crate) fn compress(self, body: &[u8], output: &mut Vec<u8>) -> Result<(), Failure> {
+        let packed = match self {
+            Self::Lz4 => {
+                output.extend_from_slice(&(body.len() as u32).to_be_bytes());
+                lz4_flex::compress(body)
+            }
+            Self::Snappy => snap::raw::Encoder::new()
+                .compress_vec(body)
+                .map_err(|error| Failure::new(Outcome::Refused, error.to_string()))?,
+        };
+        output.extend_from_slice(&packed);
+        Ok(())
+    }
+
+    /// The uncompressed body. Its stated length is checked, because the decoder allocates it.
+    fn decompress(self, body: &[u8]) -> Result<Vec<u8>, Failure> {
+        let stated = match self {
+            Self::Lz4 => Reader(body).int().map(|length| length as u32 as usize),
+            Self::Snappy => snap::raw::decompress_len(body).ok(),
+        };
+        let stated = stated.ok_or_else(cut_off)?;
+        if stated > body.len().saturating_mul(EXPANSION_MAX).min(BODY_MAX) {
+            return Err(impossible("it states an impossible length"));
+        }
+        match self {
+            Self::Lz4 => lz4_flex::decompress(&body[4..], stated).map_err(impossible),
+            Self::Snappy => snap::raw::Decoder::new().decompress_vec(body).map_err(impossible),
+        }
+    }
 }
 
 /// The body after trace, warnings and payload.
@@ -187,6 +225,12 @@ impl<'a> Reader<'a> {
             Ok(length) => self.take(length).map(Some),
             Err(_) => Some(None),
         }
+    }
+
+    /// The elements of a list, set or map, after their number.
+    pub(crate) fn elements(mut self) -> impl Iterator<Item = Option<&'a [u8]>> {
+        self.int();
+        std::iter::from_fn(move || self.bytes())
     }
 
     /// Bytes or text with a short length.
@@ -292,9 +336,16 @@ mod tests {
     }
 
     #[test]
+    fn lz4_begins_with_the_uncompressed_length() {
+        let mut body = Vec::new();
+        Compression::Lz4.compress(b", World!", &mut body).unwrap();
+        assert_eq!(body, b"\0\0\0\x08\x80, World!");
+    }
+
+    #[test]
     fn a_compressed_answer_needs_the_compression_that_was_agreed() {
         let mut body = Vec::new();
-        scylla_cql::frame::compress_append(b"answer", Compression::Lz4, &mut body).unwrap();
+        Compression::Lz4.compress(b"answer", &mut body).unwrap();
         let bytes = frame(COMPRESSED, &body);
         let frame = Frame::read(&bytes);
         assert_eq!(&*frame.body(Some(Compression::Lz4), |_| ()).unwrap(), b"answer");
@@ -310,7 +361,7 @@ mod tests {
     fn a_compressed_answer_with_an_impossible_length_takes_no_memory() {
         for compression in [Compression::Lz4, Compression::Snappy] {
             let mut body = Vec::new();
-            scylla_cql::frame::compress_append(&[7; 100_000], compression, &mut body).unwrap();
+            compression.compress(&[7; 100_000], &mut body).unwrap();
             let bytes = frame(COMPRESSED, &body);
             let answer = Frame::read(&bytes).body(Some(compression), |_| ()).unwrap();
             assert_eq!(*answer, [7; 100_000]);

@@ -16,16 +16,13 @@ use kvmark_driver::{Elements, Reply};
 use kvmark_driver_server::framed::Exchanges as _;
 use kvmark_driver_server::framed::fuzz::Feed;
 use kvmark_plan::ValueType;
-use scylla::frame::Compression;
-use scylla::frame::response::result::{CollectionType, ColumnType, NativeType, UserDefinedType};
-use scylla::serialize::writers::RowWriter;
-use scylla::statement::Consistency;
 
-use crate::failure::{db_error, refused};
-use crate::frame::{self, Frame, HEADER};
+use crate::failure::{Failure, NodeError};
+use crate::frame::{self, Compression, Frame, HEADER};
 use crate::retry::{self, Decision, Repeats};
 use crate::rows::{self, Answer, Rows};
-use crate::settings::{Retry, Settings};
+use crate::settings::{Consistency, Retry, Settings};
+use crate::types::{ColumnType, NativeType};
 use crate::wire::{Wire, compressions};
 use crate::{decode, encode, text};
 
@@ -60,7 +57,7 @@ const NATIVE: [NativeType; 14] = [
 
 thread_local! {
     static FEED: RefCell<Feed<Wire>> = RefCell::new(feed());
-    static COLUMNS: Vec<ColumnType<'static>> = columns();
+    static COLUMNS: Vec<ColumnType> = columns();
 }
 
 /// Checks one input.
@@ -81,7 +78,8 @@ pub fn check(bytes: &[u8]) {
 fn feed() -> Feed<Wire> {
     let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
     let settings = Settings::parse(&options).expect("only the address is required");
-    let wire = Wire { settings: Arc::new(settings), keyspace: None };
+    let wire =
+        Wire { limit: settings.connect_timeout, settings: Arc::new(settings), keyspace: None };
     let node = SocketAddr::from((Ipv4Addr::LOCALHOST, 9042));
     Feed::new(wire, node, |exchanges| {
         exchanges.enter(0, 0);
@@ -89,26 +87,19 @@ fn feed() -> Feed<Wire> {
     })
 }
 
-fn columns() -> Vec<ColumnType<'static>> {
-    let native = |native: &NativeType| ColumnType::Native(native.clone());
-    let collection = |typ| ColumnType::Collection { frozen: false, typ };
-    let list = |of| collection(CollectionType::List(Box::new(of)));
+fn columns() -> Vec<ColumnType> {
+    let native = |native: &NativeType| ColumnType::Native(*native);
+    let list = |of| ColumnType::List(Box::new(of));
     let [blob, varint] = [NativeType::Blob, NativeType::Varint].map(ColumnType::Native);
     let pair = ColumnType::Tuple(vec![varint.clone(), list(blob.clone())]);
-    let definition = UserDefinedType {
-        name: "type".into(),
-        keyspace: "ks".into(),
-        field_types: vec![("a".into(), blob.clone()), ("b".into(), pair.clone())],
-    };
-    let map = CollectionType::Map(Box::new(blob.clone()), Box::new(pair.clone()));
     let mut columns: Vec<_> = NATIVE.iter().map(native).collect();
     columns.extend([
         list(varint),
-        collection(map),
+        ColumnType::Map(Box::new([blob.clone(), pair.clone()])),
         pair.clone(),
-        ColumnType::UserDefinedType { frozen: true, definition: Arc::new(definition) },
-        ColumnType::Vector { typ: Box::new(native(&NativeType::Float)), dimensions: 3 },
-        ColumnType::Vector { typ: Box::new(list(pair)), dimensions: 0 },
+        ColumnType::UserDefined("type".to_owned(), vec![blob, pair.clone()]),
+        ColumnType::Vector(Box::new(native(&NativeType::Float)), 3),
+        ColumnType::Vector(Box::new(list(pair)), 0),
     ]);
     columns
 }
@@ -134,6 +125,8 @@ fn read(bytes: &[u8]) {
         }
         refuse(&body);
         compressions(&body).ok();
+        rows::preparation(&body).ok();
+        rows::table(&body).ok();
     }
 }
 
@@ -174,17 +167,13 @@ fn walk(bytes: &[u8]) {
 
 /// Reads a body as an error.
 fn refuse(body: &[u8]) {
-    let error = db_error(body);
-    let failure = match &error {
-        Ok(error) => refused(&error.error, &error.reason),
-        Err(failure) => failure.clone(),
-    };
+    let error = NodeError::read(body);
+    let failure = error.clone().map_or_else(|failure| failure, Failure::from);
     assert!(failure.text.len() < 2000, "a failure is one line");
     let Ok(error) = error else { return };
     for retry in RETRIES {
         let mut repeats = Repeats::default();
-        let mut next =
-            || retry::decide(retry, &mut repeats, &error.error, true, Consistency::Quorum);
+        let mut next = || retry::decide(retry, &mut repeats, &error, true, Consistency::Quorum);
         let again = (0..5).take_while(|_| matches!(next(), Decision::SameNode(_))).count();
         assert!(again <= 1, "a rule is followed once");
     }
@@ -202,8 +191,7 @@ fn write(bytes: &[u8]) {
             let number: i64 = number.expect("a whole number is decimal text");
             assert_eq!(written(&column, ValueType::Integer, &number.to_le_bytes()), *value);
         }
-        let typ = CollectionType::List(Box::new(column));
-        let column = ColumnType::Collection { frozen: false, typ };
+        let column = ColumnType::List(Box::new(column));
         let mut list = (values.len() as u32).to_be_bytes().to_vec();
         values.iter().for_each(|value| frame::put_long(&mut list, value));
         let mut elements = Vec::new();
@@ -221,11 +209,9 @@ fn write(bytes: &[u8]) {
 }
 
 /// A value as a column's bytes.
-fn written(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Vec<u8> {
+fn written(column: &ColumnType, kind: ValueType, bytes: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
-    let mut writer = RowWriter::new(&mut output);
-    encode::write(column, kind, bytes, writer.make_cell_writer())
-        .expect("a value that was read fits");
+    encode::write(column, kind, bytes, &mut output).expect("a value that was read fits");
     output.split_off(4)
 }
 

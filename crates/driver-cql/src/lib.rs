@@ -4,11 +4,11 @@
 //! are prepared when the driver opens, and their arguments are checked against the types of the
 //! columns (see `statement.rs`, `encode.rs`).
 //!
-//! One session of the `scylla` crate for all workers discovers nodes, follows changes, prepares
-//! statements and knows the replicas of partitions (see `cluster.rs`). Operations use connections
-//! of this driver: each worker has some to every node, shared by its clients, and writes frames
-//! from prepared statements (see `text.rs`, `session.rs`). A request is sent once unless the option
-//! `retry` allows more. A request that finds no node waits for an attempt to reconnect.
+//! One control connection for all workers discovers nodes and follows changes (see `cluster.rs`);
+//! the replicas of partitions follow from the tokens of the nodes (see `strategy.rs`). Each worker
+//! has connections to every node, shared by its clients, and writes frames from prepared statements
+//! (see `text.rs`, `session.rs`). A request is sent once unless the option `retry` allows more. A
+//! request that finds no node waits for an attempt to reconnect.
 //!
 //! The protocol version is 4. Version 5, shard-aware ports and speculative execution aren't
 //! supported.
@@ -26,6 +26,7 @@ mod frame;
 pub mod fuzz;
 mod operation;
 mod options;
+mod partitioner;
 mod prepared;
 mod records;
 mod replication;
@@ -36,9 +37,10 @@ mod schema;
 mod session;
 mod settings;
 mod statement;
+mod strategy;
 mod text;
-mod tls;
 mod topology;
+mod types;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -48,6 +50,7 @@ use kvmark_driver::{
     About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
     OpenError, Place, Scheme,
 };
+use kvmark_driver_server::framed::Lines;
 
 use cluster::Cluster;
 use schema::Setup;
@@ -61,7 +64,8 @@ pub use session::CqlSession;
 /// A connected cluster with CQL.
 pub struct Cql {
     shared: Shared,
-    cluster: Cluster,
+    /// Connections outside of sessions.
+    lines: Lines<Wire>,
     description: Description,
 }
 
@@ -76,8 +80,7 @@ impl Cql {
     };
 
     /// Connects to the cluster, logs in, creates a missing keyspace and table, sends the layout's
-    /// preparation and prepares every statement. `open`, `session` and `settle` must not be called
-    /// within an asynchronous runtime.
+    /// preparation and prepares every statement.
     ///
     /// # Errors
     /// [`OpenError::Option`] if an option is unknown or invalid, or an argument doesn't fit its
@@ -89,23 +92,21 @@ impl Cql {
     ) -> Result<Self, OpenError> {
         let settings = Arc::new(Settings::parse(options)?);
         let cluster = Cluster::reach(&settings)?;
-        let session = &cluster.session;
-        let (keyspace, prepared, description) = cluster.runtime.block_on(async {
-            let setup = Setup { session, settings: &settings, layout };
-            let (keyspace, prepared) = setup.run().await?;
-            let description = control::describe(session, keyspace.as_deref()).await;
-            Ok::<_, OpenError>((keyspace, prepared, description))
-        })?;
+        let (keyspace, prepared) = Setup::new(&cluster, layout).run()?;
+        let description = control::describe(&cluster, keyspace.as_deref());
+        let wire = Wire::new(&settings, keyspace);
+        let lines = Lines::new(Arc::clone(&wire));
+        prepared.repeat_at(&cluster.nodes[1..], &lines);
         let keyspaces = prepared.texts.iter().filter_map(|text| text.keyspace.clone());
-        cluster.follow(keyspaces.collect());
+        let watch = cluster.follow(keyspaces.collect())?;
         let shared = Shared {
-            wire: Arc::new(Wire { settings: Arc::clone(&settings), keyspace }),
+            wire,
             settings,
             prepared: Arc::new(prepared),
             counters: Arc::default(),
-            watch: Arc::clone(&cluster.watch),
+            watch,
         };
-        Ok(Self { shared, cluster, description })
+        Ok(Self { shared, lines, description })
     }
 }
 
@@ -126,7 +127,7 @@ impl Driver for Cql {
     }
 
     fn settle(&self) -> Result<(), OpenError> {
-        control::settle(&self.cluster, &self.shared.settings)
+        control::settle(&self.lines, &self.shared.watch.latest().nodes)
     }
 
     fn statistics(&self) -> BTreeMap<String, f64> {
@@ -137,6 +138,6 @@ impl Driver for Cql {
         options: &BTreeMap<String, serde_json::Value>,
     ) -> Result<Option<AnyConsole>, OpenError> {
         let settings = Settings::parse(options)?;
-        Ok(Some(Box::new(console::Console::new(settings)?)))
+        Ok(Some(Box::new(console::Console::new(settings))))
     }
 }

@@ -3,13 +3,13 @@
 use kvmark_driver::{Call, Effect, Expected, Reply, Request};
 use kvmark_driver_server::framed::{InFlightOperation, Progress};
 use kvmark_plan::{Kind, Outcome};
-use scylla::statement::Consistency;
 
 use crate::failure::Failure;
 use crate::prepared::Prepared;
 use crate::records;
 use crate::retry::Repeats;
 use crate::session::Shared;
+use crate::settings::Consistency;
 use crate::statement::UserStatement;
 use crate::text::{Batch, Places, Terms, Text};
 

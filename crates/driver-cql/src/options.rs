@@ -1,7 +1,9 @@
 //! The options of this driver, in one table for parsing and documentation.
 
 use kvmark_driver::options::{Accepts, OptionDoc, option};
-use kvmark_driver_server::{CA_FILE, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+use kvmark_driver_server::{
+    CA_FILE, CERT_FILE, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE, SERVER_NAME, TLS, USERNAME,
+};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -33,7 +35,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 25] = [
+static TABLE: [OptionDoc; 28] = [
     option("address", Accepts::Text("host[:port][,host…][/keyspace]"), Some("127.0.0.1:9042"))
         .meaning("Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace]."),
     option("keyspace", Accepts::Text("a keyspace's name"), Some("ycsb")).meaning(
@@ -65,15 +67,16 @@ static TABLE: [OptionDoc; 25] = [
         .meaning("Connections of a worker to each node, shared by its clients."),
     option("compression", Accepts::Words(&["none", "lz4", "snappy"]), Some("none"))
         .meaning("Compression of frames; nodes that don't support it are rejected."),
-    option("tls", Accepts::SWITCH, Some("false"))
-        .meaning("Whether connections are encrypted and the nodes' certificates are checked."),
+    TLS,
     CA_FILE,
-    option("server_name", Accepts::Text("a host's name"), None).meaning(
-        "Name that every certificate must be for, in place of the node's address; needs tls.",
-    ),
+    CERT_FILE,
+    KEY_FILE,
+    SERVER_NAME,
     option("datacenter", Accepts::Text("a datacenter's name"), None).meaning(
         "Datacenter whose nodes receive the requests; others are used only if all are down.",
     ),
+    option("rack", Accepts::Text("a rack's name"), None)
+        .meaning("Rack whose replicas and nodes are preferred to others of the datacenter."),
     option("token_aware", Accepts::SWITCH, Some("true")).meaning(
         "Whether a request goes to a replica of its partition; else to all nodes, round-robin.",
     ),

@@ -1,13 +1,16 @@
 //! The prepared statements, shared by all workers.
 
+use std::net::SocketAddr;
+
 use kvmark_driver::{OpenError, Request};
-use kvmark_driver_server::framed::Numbered;
+use kvmark_driver_server::framed::{Lines, Numbered};
 use kvmark_plan::Outcome;
 
 use crate::failure::Failure;
 use crate::records::Records;
 use crate::statement::UserStatement;
 use crate::text::Text;
+use crate::wire::Wire;
 
 /// Numbers that are reserved for late replies.
 const RESERVED: usize = 2048;
@@ -30,6 +33,18 @@ impl Prepared {
     ) -> Result<(), OpenError> {
         let at_once = self.statements.iter().map(|statement| statement.at_once).max();
         check_streams(clients, connections, at_once.unwrap_or(1), self.texts.len())
+    }
+
+    /// Prepares all texts at other nodes, too. A node that is down prepares them with the first
+    /// execution.
+    pub(crate) fn repeat_at(&self, nodes: &[SocketAddr], lines: &Lines<Wire>) {
+        for node in nodes {
+            let prepared = lines.ask(node, &[], |stream, _| {
+                let mut texts = self.texts.iter();
+                texts.try_for_each(|text| lines.protocol.prepare(stream, &text.cql).map(drop))
+            });
+            prepared.ok();
+        }
     }
 
     #[inline]

@@ -6,15 +6,14 @@
 
 use kvmark_driver::{Columns, Request};
 use kvmark_plan::{Kind, Outcome};
-use scylla::errors::PrepareError;
-use scylla::frame::response::result::ColumnSpec;
-use scylla::statement::prepared::PreparedStatement;
 
 use crate::failure::Failure;
 use crate::frame::put_long;
+use crate::rows::preparation;
 use crate::schema::Setup;
 use crate::settings::Settings;
 use crate::text::{RowUse, Terms, Text};
+use crate::types::Column;
 
 /// The column of the key.
 pub(crate) const KEY: &str = "y_id";
@@ -94,35 +93,35 @@ impl Table {
 
 impl Records {
     /// Prepares every text and appends it to `texts`.
-    pub(crate) async fn prepare(
-        setup: Setup<'_>,
+    pub(crate) fn prepare(
+        setup: &Setup<'_>,
         table: &Table,
         texts: &mut Vec<Text>,
-    ) -> Result<Self, PrepareError> {
-        let mut add = async |cql: String, purpose: Use| {
-            let prepared = setup.session.prepare(cql).await?;
-            texts.push(text_of(&prepared, table, setup.settings, purpose));
-            Ok::<_, PrepareError>((texts.len() - 1) as u32)
+    ) -> Result<Self, Failure> {
+        let mut add = |cql: String, purpose: Use| {
+            let body = setup.prepare(&cql)?;
+            texts.push(text_of(cql, &body, table, setup.settings, purpose)?);
+            Ok::<_, Failure>((texts.len() - 1) as u32)
         };
         let names: Vec<_> = table.field_names.iter().map(|name| quoted(name)).collect();
         let (mut reads, mut scans, mut update_one) = (Vec::new(), Vec::new(), Vec::new());
         for fields in [vec!["*".to_owned(), names.join(", ")], names].concat() {
             let one = format!("{KEY} = ?");
-            reads.push(add(table.select(&fields, &one), Use::Read).await?);
+            reads.push(add(table.select(&fields, &one), Use::Read)?);
             let from = format!("token({KEY}) >= token(?) LIMIT ?");
-            scans.push(add(table.select(&fields, &from), Use::Scan).await?);
+            scans.push(add(table.select(&fields, &from), Use::Scan)?);
         }
         for name in &table.field_names {
-            update_one.push(add(table.update(std::slice::from_ref(name)), Use::Write).await?);
+            update_one.push(add(table.update(std::slice::from_ref(name)), Use::Write)?);
         }
         let delete = format!("DELETE FROM {} WHERE {KEY} = ?", table.path());
         Ok(Self {
             reads,
             scans,
-            insert: add(table.insert(), Use::Write).await?,
-            update: add(table.update(&table.field_names), Use::Write).await?,
+            insert: add(table.insert(), Use::Write)?,
+            update: add(table.update(&table.field_names), Use::Write)?,
             update_one,
-            delete: add(delete, Use::Write).await?,
+            delete: add(delete, Use::Write)?,
         })
     }
 
@@ -170,19 +169,25 @@ pub(crate) fn bind(request: &Request<'_>, output: &mut Vec<u8>) {
     }
 }
 
-fn text_of(prepared: &PreparedStatement, table: &Table, settings: &Settings, purpose: Use) -> Text {
-    let field = |column: &ColumnSpec<'_>| {
-        let index = table.field_names.iter().position(|name| name == column.name())?;
+fn text_of(
+    cql: String,
+    body: &[u8],
+    table: &Table,
+    settings: &Settings,
+    purpose: Use,
+) -> Result<Text, Failure> {
+    let preparation = preparation(body)?;
+    let field = |column: &Column<'_>| {
+        let index = table.field_names.iter().position(|name| name.as_bytes() == column.name)?;
         u32::try_from(index).ok()
     };
-    let columns = prepared.get_current_result_set_col_specs();
     let (consistency, row_use) = match purpose {
         Use::Write => (settings.write, RowUse::Nothing),
-        _ => (settings.read, RowUse::Fields(columns.get().iter().map(field).collect())),
+        _ => (settings.read, RowUse::Fields(preparation.columns.iter().map(field).collect())),
     };
     let terms = Terms { consistency, serial: settings.serial, timestamp: None, idempotent: true };
     let page_size = (purpose == Use::Scan).then_some(settings.page_size);
-    Text::new(prepared, terms, page_size, row_use)
+    Ok(Text::new(cql, preparation, terms, page_size, row_use))
 }
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
 //! The retry policies: which failed requests are retried, where, and at which consistency level.
 //!
 //! Source: the policies `DefaultRetryPolicy` and `DowngradingConsistencyRetryPolicy` of the Java
-//! driver 3.x and of the `scylla` crate, which doesn't export them. Each rule applies once per
-//! request.
+//! driver 3.x and of the Rust driver of ScyllaDB. Each rule applies once per request.
 
-use scylla::errors::{DbError, WriteType};
-use scylla::statement::Consistency;
+use crate::failure::{
+    BOOTSTRAPPING, NodeError, OVERLOADED, READ_TIMEOUT, SERVER_ERROR, TRUNCATE_ERROR, UNAVAILABLE,
+    WRITE_TIMEOUT,
+};
+use crate::settings::{Consistency, Retry};
 
-use crate::settings::Retry;
+/// A write to the log of a batch, before the batch itself.
+const BATCH_LOG: &str = "BATCH_LOG";
 
 /// The decision about a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(crate) struct Repeats {
 pub(crate) fn decide(
     retry: Retry,
     repeats: &mut Repeats,
-    error: &DbError,
+    error: &NodeError,
     is_idempotent: bool,
     level: Consistency,
 ) -> Decision {
@@ -43,18 +46,13 @@ pub(crate) fn decide(
     let is_serial = matches!(level, Consistency::Serial | Consistency::LocalSerial);
     if is_serial {
         // The conditions weren't evaluated: this node may be isolated.
-        let unavailable = matches!(error, DbError::Unavailable { .. });
-        let is_other = retry == Retry::Downgrading && unavailable;
+        let is_other = retry == Retry::Downgrading && error.code == UNAVAILABLE;
         return if is_other { Decision::OtherNode } else { Decision::Fail };
     }
-    match error {
-        DbError::Overloaded | DbError::ServerError | DbError::TruncateError if is_idempotent => {
-            Decision::OtherNode
-        }
-        DbError::IsBootstrapping => Decision::OtherNode,
-        DbError::Unavailable { .. }
-        | DbError::ReadTimeout { .. }
-        | DbError::WriteTimeout { .. } => {
+    match error.code {
+        OVERLOADED | SERVER_ERROR | TRUNCATE_ERROR if is_idempotent => Decision::OtherNode,
+        BOOTSTRAPPING => Decision::OtherNode,
+        UNAVAILABLE | READ_TIMEOUT | WRITE_TIMEOUT => {
             if retry == Retry::Default {
                 by_default(repeats, error, is_idempotent)
             } else {
@@ -69,17 +67,15 @@ fn first_time(tried: &mut bool, decision: Decision) -> Decision {
     if std::mem::replace(tried, true) { Decision::Fail } else { decision }
 }
 
-fn by_default(repeats: &mut Repeats, error: &DbError, is_idempotent: bool) -> Decision {
-    match error {
-        DbError::Unavailable { .. } => first_time(&mut repeats.on_unavailable, Decision::OtherNode),
+fn by_default(repeats: &mut Repeats, error: &NodeError, is_idempotent: bool) -> Decision {
+    match error.code {
+        UNAVAILABLE => first_time(&mut repeats.on_unavailable, Decision::OtherNode),
         // Enough replicas answered, but not the one with the data.
-        DbError::ReadTimeout { received, required, data_present: false, .. }
-            if received >= required =>
-        {
+        READ_TIMEOUT if !error.is_data_present && error.received >= error.required => {
             first_time(&mut repeats.on_read_timeout, Decision::SameNode(None))
         }
         // The nodes without a reply are now known to be down.
-        DbError::WriteTimeout { write_type: WriteType::BatchLog, .. } if is_idempotent => {
+        WRITE_TIMEOUT if error.write_type == BATCH_LOG && is_idempotent => {
             first_time(&mut repeats.on_write_timeout, Decision::SameNode(None))
         }
         _ => Decision::Fail,
@@ -88,20 +84,19 @@ fn by_default(repeats: &mut Repeats, error: &DbError, is_idempotent: bool) -> De
 
 fn at_lower_level(
     repeats: &mut Repeats,
-    error: &DbError,
+    error: &NodeError,
     is_idempotent: bool,
     level: Consistency,
 ) -> Decision {
-    let decision = match error {
-        DbError::Unavailable { alive, .. } => likely(*alive, level),
-        DbError::ReadTimeout { received, required, .. } if received < required => {
-            likely(*received, level)
-        }
-        DbError::ReadTimeout { data_present: false, .. } => Decision::SameNode(None),
-        DbError::WriteTimeout { write_type, received, .. } if is_idempotent => match write_type {
-            WriteType::Batch | WriteType::Simple if *received > 0 => Decision::Done,
-            WriteType::UnloggedBatch => likely(*received, level),
-            WriteType::BatchLog => Decision::SameNode(None),
+    let NodeError { received, .. } = *error;
+    let decision = match error.code {
+        UNAVAILABLE => likely(received, level),
+        READ_TIMEOUT if received < error.required => likely(received, level),
+        READ_TIMEOUT if !error.is_data_present => Decision::SameNode(None),
+        WRITE_TIMEOUT if is_idempotent => match &*error.write_type {
+            "BATCH" | "SIMPLE" if received > 0 => Decision::Done,
+            "UNLOGGED_BATCH" => likely(received, level),
+            BATCH_LOG => Decision::SameNode(None),
             _ => Decision::Fail,
         },
         _ => Decision::Fail,
@@ -131,27 +126,31 @@ mod tests {
 
     const QUORUM: Consistency = Consistency::Quorum;
 
-    fn unavailable(alive: i32) -> DbError {
-        DbError::Unavailable { consistency: QUORUM, required: 2, alive }
+    fn of_code(code: i32) -> NodeError {
+        NodeError { code, required: 2, ..NodeError::default() }
     }
 
-    fn read_timeout(received: i32, data_present: bool) -> DbError {
-        DbError::ReadTimeout { consistency: QUORUM, received, required: 2, data_present }
+    fn unavailable(received: i32) -> NodeError {
+        NodeError { received, ..of_code(UNAVAILABLE) }
     }
 
-    fn write_timeout(received: i32, write_type: WriteType) -> DbError {
-        DbError::WriteTimeout { consistency: QUORUM, received, required: 2, write_type }
+    fn read_timeout(received: i32, is_data_present: bool) -> NodeError {
+        NodeError { received, is_data_present, ..of_code(READ_TIMEOUT) }
+    }
+
+    fn write_timeout(received: i32, write_type: &str) -> NodeError {
+        NodeError { received, write_type: write_type.to_owned(), ..of_code(WRITE_TIMEOUT) }
     }
 
     /// The first and the second decision.
-    fn twice(retry: Retry, error: &DbError, idempotent: bool) -> [Decision; 2] {
+    fn twice(retry: Retry, error: &NodeError, idempotent: bool) -> [Decision; 2] {
         let mut repeats = Repeats::default();
         [(); 2].map(|()| decide(retry, &mut repeats, error, idempotent, QUORUM))
     }
 
     #[test]
     fn nothing_is_retried_by_default() {
-        for error in [unavailable(1), DbError::Overloaded, DbError::IsBootstrapping] {
+        for error in [unavailable(1), of_code(OVERLOADED), of_code(BOOTSTRAPPING)] {
             assert_eq!(twice(Retry::None, &error, true), [Decision::Fail; 2]);
         }
     }
@@ -164,16 +163,16 @@ mod tests {
             (read_timeout(2, false), true, once(Decision::SameNode(None))),
             (read_timeout(1, false), true, [Decision::Fail; 2]),
             (read_timeout(2, true), true, [Decision::Fail; 2]),
-            (write_timeout(1, WriteType::BatchLog), true, once(Decision::SameNode(None))),
-            (write_timeout(1, WriteType::BatchLog), false, [Decision::Fail; 2]),
-            (write_timeout(1, WriteType::Simple), true, [Decision::Fail; 2]),
-            (DbError::Overloaded, true, [Decision::OtherNode; 2]),
-            (DbError::Overloaded, false, [Decision::Fail; 2]),
-            (DbError::IsBootstrapping, false, [Decision::OtherNode; 2]),
-            (DbError::Invalid, true, [Decision::Fail; 2]),
+            (write_timeout(1, BATCH_LOG), true, once(Decision::SameNode(None))),
+            (write_timeout(1, BATCH_LOG), false, [Decision::Fail; 2]),
+            (write_timeout(1, "SIMPLE"), true, [Decision::Fail; 2]),
+            (of_code(OVERLOADED), true, [Decision::OtherNode; 2]),
+            (of_code(OVERLOADED), false, [Decision::Fail; 2]),
+            (of_code(BOOTSTRAPPING), false, [Decision::OtherNode; 2]),
+            (of_code(0x2200), true, [Decision::Fail; 2]),
         ];
         for (error, idempotent, expected) in cases {
-            assert_eq!(twice(Retry::Default, &error, idempotent), expected, "{error}");
+            assert_eq!(twice(Retry::Default, &error, idempotent), expected, "{error:?}");
         }
     }
 
@@ -188,19 +187,19 @@ mod tests {
             (read_timeout(1, false), lower(Consistency::One)),
             (read_timeout(2, false), [Decision::SameNode(None), Decision::Fail]),
             (read_timeout(2, true), [Decision::Fail; 2]),
-            (write_timeout(1, WriteType::Simple), [Decision::Done, Decision::Fail]),
-            (write_timeout(0, WriteType::Simple), [Decision::Fail; 2]),
-            (write_timeout(2, WriteType::UnloggedBatch), lower(Consistency::Two)),
-            (write_timeout(2, WriteType::Counter), [Decision::Fail; 2]),
+            (write_timeout(1, "SIMPLE"), [Decision::Done, Decision::Fail]),
+            (write_timeout(0, "SIMPLE"), [Decision::Fail; 2]),
+            (write_timeout(2, "UNLOGGED_BATCH"), lower(Consistency::Two)),
+            (write_timeout(2, "COUNTER"), [Decision::Fail; 2]),
         ];
         for (error, expected) in cases {
-            assert_eq!(twice(Retry::Downgrading, &error, true), expected, "{error}");
+            assert_eq!(twice(Retry::Downgrading, &error, true), expected, "{error:?}");
         }
     }
 
     #[test]
     fn a_condition_is_retried_elsewhere_only_if_it_was_not_evaluated() {
-        let decided = |retry, error: &DbError| {
+        let decided = |retry, error: &NodeError| {
             decide(retry, &mut Repeats::default(), error, true, Consistency::Serial)
         };
         assert_eq!(decided(Retry::Downgrading, &unavailable(1)), Decision::OtherNode);

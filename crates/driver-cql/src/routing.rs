@@ -8,7 +8,7 @@ use kvmark_driver_server::framed::Framed;
 use crate::prepared::Prepared;
 use crate::settings::Settings;
 use crate::text::Text;
-use crate::topology::{NodeAddress, Topology, Watch};
+use crate::topology::{Node, Topology, Watch};
 use crate::wire::Wire;
 
 /// The topology of the cluster, mapped to a worker's connections.
@@ -19,14 +19,14 @@ pub(crate) struct Routing {
     topology: Arc<Topology>,
     token_aware: bool,
     datacenter: Option<String>,
+    rack: Option<String>,
     /// The connection node of each node of the topology.
     nodes: Vec<usize>,
-    /// The nodes of the configured datacenter, or else all nodes.
-    near: Vec<usize>,
-    /// The others.
-    far: Vec<usize>,
-    /// Whether a node of the topology is near.
-    is_near: Vec<bool>,
+    /// The distance of each node of the topology: 0 in the configured rack and datacenter, 1 in
+    /// another rack, 2 in another datacenter.
+    distances: Vec<usize>,
+    /// The nodes by distance.
+    by_distance: [Vec<usize>; 3],
     /// The ring of each text's keyspace.
     rings: Vec<Option<usize>>,
     /// The position of the round-robin.
@@ -39,6 +39,7 @@ impl Routing {
             watch: Arc::clone(watch),
             token_aware: settings.token_aware,
             datacenter: settings.datacenter.clone(),
+            rack: settings.rack.clone(),
             ..Self::default()
         }
     }
@@ -55,17 +56,19 @@ impl Routing {
         self.version = self.watch.version();
         self.topology = self.watch.latest();
         let before = std::mem::take(&mut self.nodes);
-        let index = |place: &NodeAddress| framed.find_or_add(&place.address);
+        let index = |place: &Node| framed.find_or_add(&place.address);
         self.nodes = self.topology.nodes.iter().map(index).collect();
-        let wanted = self.datacenter.as_deref();
-        let near =
-            |datacenter: &Option<String>| wanted.is_none() || datacenter.as_deref() == wanted;
-        self.is_near = self.topology.nodes.iter().map(|place| near(&place.datacenter)).collect();
-        let of = |near: bool| {
-            let nodes = self.nodes.iter().zip(&self.is_near);
-            nodes.filter(|(_, is_near)| **is_near == near).map(|(node, _)| *node).collect()
+        let is_in =
+            |wanted: &Option<String>, place: &Option<String>| wanted.is_none() || wanted == place;
+        let distance = |node: &Node| match is_in(&self.datacenter, &node.datacenter) {
+            true => usize::from(!is_in(&self.rack, &node.rack)),
+            false => 2,
         };
-        (self.near, self.far) = (of(true), of(false));
+        self.distances = self.topology.nodes.iter().map(distance).collect();
+        self.by_distance = [0, 1, 2].map(|wanted| {
+            let nodes = self.nodes.iter().zip(&self.distances);
+            nodes.filter(|(_, distance)| **distance == wanted).map(|(node, _)| *node).collect()
+        });
         let ring = |text: &Text| self.topology.ring_index(text.keyspace.as_deref()?);
         self.rings = prepared.texts.iter().map(ring).collect();
         before.into_iter().filter(|node| !self.nodes.contains(node)).collect()
@@ -96,24 +99,28 @@ impl Routing {
         let ring = self.rings.get(text as usize).copied().flatten();
         if let (Some(ring), Some(token)) = (ring, token) {
             let replicas = self.topology.replicas(ring, token);
-            let near = |replica: &u32| {
-                let replica = *replica as usize;
-                self.is_near[replica].then(|| self.nodes[replica])
-            };
-            let replica = round_robin(replicas, self.position, |replica| open(near(replica)?));
-            if let Some(index) = replica {
-                return index;
+            for wanted in [0, 1] {
+                let near = |replica: &u32| {
+                    let replica = *replica as usize;
+                    (self.distances[replica] == wanted).then(|| self.nodes[replica])
+                };
+                let replica = round_robin(replicas, self.position, |replica| open(near(replica)?));
+                if let Some(index) = replica {
+                    return index;
+                }
             }
         }
-        round_robin(&self.near, self.position, |node| open(*node))
-            .or_else(|| round_robin(&self.far, self.position, |node| open(*node)))
+        let mut groups = self.by_distance.iter();
+        groups
+            .find_map(|nodes| round_robin(nodes, self.position, |node| open(*node)))
             .unwrap_or_else(|| self.awaited(framed, ticket))
     }
 
     /// The connection to wait for when no node is up.
     #[cold]
     fn awaited(&self, framed: &Framed<Wire>, ticket: Ticket) -> usize {
-        let nodes = if self.near.is_empty() { &self.far } else { &self.near };
+        let nodes = self.by_distance.iter().find(|nodes| !nodes.is_empty());
+        let nodes = nodes.map_or(&[][..], Vec::as_slice);
         let node = nodes.get(self.position % nodes.len().max(1)).copied().unwrap_or_default();
         framed.index(node, ticket)
     }

@@ -5,9 +5,10 @@ use kvmark_plan::Outcome;
 
 use crate::failure::{Failure, impossible};
 use crate::frame::{Reader, cut_off};
+use crate::types::Column;
 
 /// The column with the result of a conditional write.
-const APPLIED: &[u8] = b"[applied]";
+pub(crate) const APPLIED: &[u8] = b"[applied]";
 
 /// Kinds of results.
 const ROWS: i32 = 2;
@@ -19,8 +20,13 @@ const ONE_TABLE: i32 = 0x01;
 const MORE_PAGES: i32 = 0x02;
 const NOT_DESCRIBED: i32 = 0x04;
 
-/// Depth of types within types.
-const DEPTH_MAX: u32 = 32;
+/// A row of values; nulls are `None`.
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
+
+/// A value as text; null is empty.
+pub(crate) fn text(value: Option<&[u8]>) -> String {
+    String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
+}
 
 /// The result of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -56,57 +62,70 @@ pub(crate) fn read(body: &[u8]) -> Result<Answer<'_>, Failure> {
     }
 }
 
+/// The description of a prepared statement.
+#[derive(Debug)]
+pub(crate) struct Preparation<'a> {
+    pub(crate) id: &'a [u8],
+    /// The bind markers of the partition key, in its order; empty if it isn't bound completely.
+    pub(crate) key: Vec<u16>,
+    pub(crate) markers: Vec<Column<'a>>,
+    /// The columns of its rows.
+    pub(crate) columns: Vec<Column<'a>>,
+}
+
+/// Reads the body of the reply to a request to prepare a statement.
+pub(crate) fn preparation(body: &[u8]) -> Result<Preparation<'_>, Failure> {
+    let Answer::Prepared(id) = read(body)? else {
+        return Err(impossible("no statement is prepared"));
+    };
+    let read = || {
+        // After the kind of result.
+        let mut body = Reader(body.get(4..)?);
+        body.short_bytes()?;
+        let flags = body.int()?;
+        let count = usize::try_from(body.int()?).ok()?;
+        let key = (0..body.int()?).map(|_| body.short()).collect::<Option<_>>()?;
+        let markers = Column::read_all(&mut body, count, flags & ONE_TABLE != 0)?;
+        let Description { columns, .. } = description(&mut body)?;
+        Some(Preparation { id, key, markers, columns })
+    };
+    read().ok_or_else(cut_off)
+}
+
+/// The columns and the rows of a result; both are empty if it returns nothing.
+pub(crate) fn table(body: &[u8]) -> Result<(Vec<Column<'_>>, Vec<Row>), Failure> {
+    let Answer::Rows(rows) = read(body)? else { return Ok(Default::default()) };
+    let described = description(&mut Reader(&body[4..])).ok_or_else(cut_off)?;
+    Ok((described.columns, rows.values()?))
+}
+
 #[inline]
 fn rows(mut body: Reader<'_>) -> Option<Rows<'_>> {
-    let flags = body.int()?;
-    let columns = usize::try_from(body.int()?).ok()?;
-    let next = if flags & MORE_PAGES != 0 { body.bytes()? } else { None };
-    let described = flags & NOT_DESCRIBED == 0;
-    let is_applied = described && describe(&mut body, columns, flags & ONE_TABLE != 0)?;
+    let Description { columns: described, count: columns, next } = description(&mut body)?;
+    let is_applied = described.first().is_some_and(|column| column.name == APPLIED);
     let count = u64::try_from(body.int()?).ok()?;
     Some(Rows { count, columns, next, is_applied, cells: body.0 })
 }
 
-/// Skips the description of columns. Returns whether the first is the result of a conditional
-/// write.
-fn describe(body: &mut Reader<'_>, columns: usize, one_table: bool) -> Option<bool> {
-    if one_table && columns > 0 {
-        body.short_bytes()?;
-        body.short_bytes()?;
-    }
-    let mut is_applied = false;
-    for column in 0..columns {
-        if !one_table {
-            body.short_bytes()?;
-            body.short_bytes()?;
-        }
-        let name = body.short_bytes()?;
-        is_applied |= column == 0 && name == APPLIED;
-        skip_type(body, 0)?;
-    }
-    Some(is_applied)
+/// The description of rows.
+struct Description<'a> {
+    /// Empty if the columns aren't described.
+    columns: Vec<Column<'a>>,
+    /// The number of columns.
+    count: usize,
+    /// The paging state of the next page.
+    next: Option<&'a [u8]>,
 }
 
-fn skip_type(body: &mut Reader<'_>, depth: u32) -> Option<()> {
-    if depth > DEPTH_MAX {
-        return None;
-    }
-    match body.short()? {
-        0 => body.short_bytes().map(drop),
-        0x20 | 0x22 => skip_type(body, depth + 1),
-        0x21 => skip_type(body, depth + 1).and_then(|()| skip_type(body, depth + 1)),
-        0x30 => {
-            body.short_bytes()?;
-            body.short_bytes()?;
-            for _ in 0..body.short()? {
-                body.short_bytes()?;
-                skip_type(body, depth + 1)?;
-            }
-            Some(())
-        }
-        0x31 => (0..body.short()?).try_for_each(|_| skip_type(body, depth + 1)),
-        _ => Some(()),
-    }
+#[inline]
+fn description<'a>(body: &mut Reader<'a>) -> Option<Description<'a>> {
+    let flags = body.int()?;
+    let count = usize::try_from(body.int()?).ok()?;
+    let next = if flags & MORE_PAGES != 0 { body.bytes()? } else { None };
+    let is_described = flags & NOT_DESCRIBED == 0;
+    let described = if is_described { count } else { 0 };
+    let columns = Column::read_all(body, described, flags & ONE_TABLE != 0)?;
+    Some(Description { columns, count, next })
 }
 
 impl Rows<'_> {
@@ -164,6 +183,15 @@ impl Rows<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Copies all values.
+    fn values(&self) -> Result<Vec<Row>, Failure> {
+        let mut cells = Reader(self.cells);
+        let mut value = || Some(cells.bytes()?.map(<[u8]>::to_vec));
+        let mut row = || (0..self.columns).map(|_| value()).collect::<Option<Row>>();
+        let count = if self.columns == 0 { 0 } else { self.count };
+        (0..count).map(|_| row()).collect::<Option<_>>().ok_or_else(cut_off)
     }
 
     /// Appends the values of all columns, without nulls.
@@ -296,6 +324,45 @@ mod tests {
             assert!(whole.is_err(), "{end}");
         }
         assert!(read(&body).is_ok());
+    }
+
+    #[test]
+    fn a_preparation_has_markers_a_key_and_columns() {
+        let mut body = PREPARED.to_be_bytes().to_vec();
+        put_short(&mut body, b"id");
+        // Two markers of one table; the second and the first are the key.
+        for number in [ONE_TABLE, 2, 2] {
+            body.extend_from_slice(&number.to_be_bytes());
+        }
+        body.extend_from_slice(&[0, 1, 0, 0]);
+        for word in [&b"ks"[..], b"t"] {
+            put_short(&mut body, word);
+        }
+        for (name, typ) in [(b"a", b"\0\x09"), (b"b", b"\0\x0d")] {
+            put_short(&mut body, name);
+            body.extend_from_slice(typ);
+        }
+        body.extend_from_slice(&described(0, b"c", &[b"\0\x22\0\x0c"])[4..]);
+        let read = preparation(&body).unwrap();
+        assert_eq!((read.id, &read.key[..]), (&b"id"[..], &[1, 0][..]));
+        let column = |column: &Column<'_>| {
+            [text(Some(column.keyspace)), text(Some(column.name)), column.typ.to_string()].join(" ")
+        };
+        let columns: Vec<_> = read.markers.iter().chain(&read.columns).map(column).collect();
+        assert_eq!(columns, ["ks a int", "ks b text", "ks c set<uuid>"]);
+        assert!((0..body.len()).all(|end| preparation(&body[..end]).is_err()));
+    }
+
+    #[test]
+    fn all_values_of_a_table_are_copied() {
+        let mut body = described(ONE_TABLE, b"a", &[b"\0\x0d", b"\0\x09"]);
+        body.extend_from_slice(&2_u32.to_be_bytes());
+        put_long(&mut body, b"x");
+        body.extend_from_slice(&[0xff; 12]);
+        let (columns, rows) = table(&body).unwrap();
+        assert_eq!(columns.len(), 2);
+        assert_eq!(rows, [vec![Some(b"x".to_vec()), None], vec![None, None]]);
+        assert!(table(&1_i32.to_be_bytes()).unwrap().1.is_empty());
     }
 
     #[test]

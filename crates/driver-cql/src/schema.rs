@@ -5,98 +5,143 @@
 //! preparation creates everything else, and operations on records use YCSB's table if it exists and
 //! fits.
 
-use kvmark_driver::{Layout, OpenError};
-use scylla::client::session::Session;
-use scylla::deserialize::row::ColumnIterator;
-use scylla::response::query_result::{QueryResult, QueryRowsResult};
-use scylla::statement::{Consistency, Statement as Query};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::failure::{Failure, failure_of, impossible};
+use kvmark_driver::{Layout, OpenError};
+use kvmark_driver_server::framed::Lines;
+
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::frame::Reader;
 use crate::prepared::Prepared;
 use crate::records::{KEY, Records, Table, quoted};
+use crate::rows::{Row, text};
 use crate::settings::Settings;
 use crate::statement::UserStatement;
+use crate::wire::{Wire, select};
 
 /// Types of columns that store a key or a value without conversion.
 const PLAIN: [&str; 4] = ["text", "varchar", "ascii", "blob"];
 
+/// Limit on a statement that changes the cluster.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// Kinds of results.
+const SET_KEYSPACE: i32 = 3;
+const SCHEMA_CHANGE: i32 = 5;
+
 /// The opening of a cluster for a workload.
-#[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
-    pub(crate) session: &'a Session,
     pub(crate) settings: &'a Settings,
-    pub(crate) layout: &'a Layout,
+    cluster: &'a Cluster,
+    layout: &'a Layout,
+    /// The connection to the first node, with the current keyspace.
+    lines: Lines<Wire>,
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, layout: &'a Layout) -> Self {
+        Self { settings: &cluster.settings, cluster, layout, lines: lines(cluster, None) }
+    }
+
     /// Creates missing parts, sends the workload's preparation and prepares all statements. Each
     /// step waits until all nodes have applied the previous one. Returns the default keyspace, too.
-    pub(crate) async fn run(self) -> Result<(Option<String>, Prepared), OpenError> {
-        let Self { session, settings, layout } = self;
+    pub(crate) fn run(mut self) -> Result<(Option<String>, Prepared), OpenError> {
+        let Self { settings, layout, .. } = self;
         let own = !layout.statements.is_empty() || !layout.prepare.is_empty();
         let default = || (!own).then(|| settings.default_keyspace.clone());
-        let keyspace = settings.keyspace.clone().or_else(default);
-        if let Some(keyspace) = &keyspace {
-            self.use_or_create(keyspace).await?;
+        if let Some(keyspace) = settings.keyspace.clone().or_else(default) {
+            self.use_or_create(&keyspace)?;
         }
         for text in &layout.prepare {
-            self.send(text).await.map_err(|failure| {
+            self.send(text).map_err(|failure| {
                 let start: String = text.trim().chars().take(60).collect();
                 OpenError::System(format!("the preparation '{start}' failed: {failure}"))
             })?;
         }
-        let keyspace = session.get_keyspace().map(|name| (*name).clone()).or(keyspace);
+        let keyspace = self.lines.protocol.keyspace.clone();
         let mut prepared = Prepared::default();
         if let Some(keyspace) = keyspace.clone()
-            && let Some(table) = self.table(keyspace, own).await?
+            && let Some(table) = self.table(keyspace, own)?
         {
-            let records = Records::prepare(self, &table, &mut prepared.texts).await;
-            prepared.records = Some(records.map_err(|error| settings.refused(failure_of(error)))?);
+            let records = Records::prepare(&self, &table, &mut prepared.texts);
+            prepared.records = Some(records.map_err(|failure| settings.refused(failure))?);
         }
         for statement in &layout.statements {
-            let own = UserStatement::prepare(self, statement, &mut prepared.texts).await?;
+            let own = UserStatement::prepare(&self, statement, &mut prepared.texts)?;
             prepared.statements.push(own);
         }
         Ok((keyspace, prepared))
     }
 
-    async fn send(self, text: &str) -> Result<(), Failure> {
-        self.session.query_unpaged(text, ()).await.map(drop).map_err(failure_of)
+    fn node(&self) -> &SocketAddr {
+        &self.cluster.nodes[0]
     }
 
-    /// Makes a keyspace the session's default, and creates it if it is missing.
+    /// Sends a statement of the workload's preparation, or one that creates a part.
+    fn send(&mut self, text: &str) -> Result<(), Failure> {
+        let wire = &self.lines.protocol;
+        let body = self.lines.ask(self.node(), &[], |stream, _| {
+            wire.query(stream, text, &[], wire.settings.write)
+        })?;
+        let mut body = Reader(&body);
+        match body.int() {
+            Some(SCHEMA_CHANGE) => self.cluster.await_agreement(),
+            Some(SET_KEYSPACE) => {
+                let name = body.short_bytes().unwrap_or_default();
+                self.use_keyspace(&String::from_utf8_lossy(name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The body of the result of preparing a statement.
+    pub(crate) fn prepare(&self, cql: &str) -> Result<Vec<u8>, Failure> {
+        let wire = &self.lines.protocol;
+        self.lines.ask(self.node(), &[], |stream, _| wire.prepare(stream, cql))
+    }
+
+    /// Continues with a connection that has this keyspace.
+    fn use_keyspace(&mut self, name: &str) -> Result<(), Failure> {
+        let lines = lines(self.cluster, Some(name.to_owned()));
+        select(&lines, self.node(), "SELECT key FROM system.local", &[])?;
+        self.lines = lines;
+        Ok(())
+    }
+
+    /// Selects a keyspace, and creates it if it is missing.
     ///
     /// The system tables list a new keyspace before the node knows it, so they can't be asked
     /// whether another engine has created it. `IF NOT EXISTS` waits for that creation.
-    async fn use_or_create(self, name: &str) -> Result<(), OpenError> {
-        let Self { session, settings, .. } = self;
-        if session.use_keyspace(name, true).await.is_ok() {
+    fn use_or_create(&mut self, name: &str) -> Result<(), OpenError> {
+        if self.use_keyspace(name).is_ok() {
             return Ok(());
         }
+        let settings = self.settings;
         let (path, map) = (quoted(name), &settings.replication.0);
         let text = format!("CREATE KEYSPACE IF NOT EXISTS {path} WITH REPLICATION = {map}");
-        self.send(&text).await.map_err(|failure| {
+        self.send(&text).map_err(|failure| {
             settings.refused(format_args!("the keyspace {name} can't be made: {failure}"))
         })?;
-        session.use_keyspace(name, true).await.map_err(|error| {
-            settings.refused(format_args!("no keyspace {name}: {}", failure_of(error)))
-        })
+        self.use_keyspace(name)
+            .map_err(|failure| settings.refused(format_args!("no keyspace {name}: {failure}")))
     }
 
     /// YCSB's table, if it exists and fits. It is created if missing, but not with user statements,
     /// which are the workload's `own`.
-    async fn table(self, keyspace: String, own: bool) -> Result<Option<Table>, OpenError> {
-        let Self { session, settings, layout } = self;
+    fn table(&mut self, keyspace: String, own: bool) -> Result<Option<Table>, OpenError> {
+        let Self { settings, layout, .. } = *self;
         let (name, field_names) = (layout.table.clone(), layout.field_names.clone());
         let table = Table { keyspace, name, field_names };
-        let columns = columns(session, &table).await;
-        let columns = columns.map_err(|failure| settings.refused(failure))?;
+        let columns = self.columns(&table).map_err(|failure| settings.refused(failure))?;
         if columns.is_empty() {
             if own {
                 return Ok(None);
             }
             let create = table.create(settings.table_options.as_deref());
-            self.send(&create).await.map_err(|failure| {
+            self.send(&create).map_err(|failure| {
                 settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
             })?;
             return Ok(Some(table));
@@ -111,14 +156,20 @@ impl Setup<'_> {
             ))),
         }
     }
+
+    /// The name, the kind and the type of each column.
+    fn columns(&self, table: &Table) -> Result<Vec<[String; 3]>, Failure> {
+        let query = "SELECT column_name, kind, type FROM system_schema.columns \
+                     WHERE keyspace_name = ? AND table_name = ?";
+        let rows = texts(&self.lines, self.node(), query, &[&table.keyspace, &table.name])?;
+        Ok(rows.into_iter().filter_map(|row| row.try_into().ok()).collect())
+    }
 }
 
-/// The name, the kind and the type of each column.
-async fn columns(session: &Session, table: &Table) -> Result<Vec<[String; 3]>, Failure> {
-    let query = "SELECT column_name, kind, type FROM system_schema.columns \
-                 WHERE keyspace_name = ? AND table_name = ?";
-    let rows = texts(session, query, &[&table.keyspace, &table.name]).await?;
-    Ok(rows.into_iter().filter_map(|row| row.try_into().ok()).collect())
+/// Connections to nodes of a cluster for statements that take long.
+fn lines(cluster: &Cluster, keyspace: Option<String>) -> Lines<Wire> {
+    let settings = Arc::clone(&cluster.settings);
+    Lines::new(Arc::new(Wire { settings, keyspace, limit: LIMIT }))
 }
 
 /// The first difference between a table and YCSB's.
@@ -140,32 +191,16 @@ fn difference(table: &Table, columns: &[[String; 3]]) -> Option<String> {
     Some(format!("its column {name} is of type {typ}, not text"))
 }
 
-/// Rows of text from a node-local table, read at consistency level ONE.
-pub(crate) async fn texts(
-    session: &Session,
+/// Rows of text from a node-local table.
+pub(crate) fn texts(
+    lines: &Lines<Wire>,
+    node: &SocketAddr,
     query: &str,
     values: &[&str],
 ) -> Result<Vec<Vec<String>>, Failure> {
-    let mut query = Query::new(query);
-    query.set_consistency(Consistency::One);
-    let answer = session.query_unpaged(query, values).await;
-    let rows = rows(answer.map_err(failure_of)?)?;
-    let mut texts = Vec::new();
-    for row in rows.rows::<ColumnIterator<'_, '_>>().map_err(impossible)? {
-        let mut row_texts = Vec::new();
-        for column in row.map_err(impossible)? {
-            let value = column.map_err(impossible)?.slice;
-            let value = value.map(|value| String::from_utf8_lossy(value.as_slice()).into_owned());
-            row_texts.push(value.unwrap_or_default());
-        }
-        texts.push(row_texts);
-    }
-    Ok(texts)
-}
-
-/// The rows of a result.
-pub(crate) fn rows(result: QueryResult) -> Result<QueryRowsResult, Failure> {
-    result.into_rows_result().map_err(impossible)
+    let rows = select(lines, node, query, values)?;
+    let words = |row: &Row| row.iter().map(|value| text(value.as_deref())).collect();
+    Ok(rows.iter().map(words).collect())
 }
 
 #[cfg(test)]

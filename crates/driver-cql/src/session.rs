@@ -8,11 +8,9 @@ use kvmark_driver_server::framed::{
     ABANDONED, Framed, Handler, InFlight, InFlightOperation as _, Lost, poll,
 };
 use kvmark_plan::Outcome;
-use scylla::errors::DbError;
-use scylla_cql_core::frame::response::error::Error;
 
 use crate::counters::{Count, Counters, Tally};
-use crate::failure::{Failure, db_error, impossible, refused};
+use crate::failure::{Failure, NodeError, UNPREPARED, impossible};
 use crate::frame::{self, ERROR, Frame, RESULT};
 use crate::operation::{CqlOperation, Next, Sent};
 use crate::prepared::Prepared;
@@ -236,21 +234,21 @@ impl CqlSession {
     /// Takes an error of a node.
     #[cold]
     fn take_error(&mut self, at: StepAt, body: &[u8]) -> Result<After, Failure> {
-        let Error { error, reason } = db_error(body)?;
-        if let DbError::Unprepared { statement_id } = &error {
-            return self.prepare(at, statement_id).map(|()| After::Nothing);
+        let error = NodeError::read(body)?;
+        if error.code == UNPREPARED {
+            return self.prepare(at, &error.statement).map(|()| After::Nothing);
         }
         match self.decide(at, &error) {
             Decision::SameNode(_) => self.send_again(at, false),
             Decision::OtherNode if self.has_others(at) => self.send_again(at, true),
             Decision::Done => return Ok(After::End),
-            Decision::OtherNode | Decision::Fail => return Err(refused(&error, &reason)),
+            Decision::OtherNode | Decision::Fail => return Err(error.into()),
         }
         Ok(After::Nothing)
     }
 
     /// Decides about a request after an error of a node, and applies a lower consistency level.
-    fn decide(&mut self, (ticket, number, _): StepAt, error: &DbError) -> Decision {
+    fn decide(&mut self, (ticket, number, _): StepAt, error: &NodeError) -> Decision {
         let InFlight { operations, context: shared, .. } = &mut self.clients;
         let retry = shared.settings.retry;
         let operation = &mut operations[ticket as usize];
@@ -338,9 +336,7 @@ impl CqlSession {
         let prepared = frame.body(shared.settings.compression, |_| ()).and_then(|body| {
             let known = &shared.prepared.text(text).id;
             match (frame.opcode, &body) {
-                (ERROR, body) => {
-                    db_error(body).and_then(|known| Err(refused(&known.error, &known.reason)))
-                }
+                (ERROR, body) => Err(NodeError::read(body)?.into()),
                 (RESULT, body) => match rows::read(body)? {
                     Answer::Prepared(id) if id == known => Ok(()),
                     _ => Err(impossible("a statement is prepared under another id")),

@@ -1,23 +1,35 @@
-//! The parsed options, in terms of the `scylla` crate.
+//! The parsed options.
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::Given;
-use kvmark_driver_server::{Credentials, Secret};
-use rustls::ClientConfig;
-use scylla::client::Compression;
-use scylla::statement::{Consistency, SerialConsistency};
+use kvmark_driver_server::{Credentials, Secret, Tls};
 use serde_json::Value;
 
 use crate::address::Address;
 use crate::failure::refused_at;
+use crate::frame::Compression;
 use crate::options;
 use crate::replication::Replication;
-use crate::tls;
+
+/// A consistency level; its number is that of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consistency {
+    Any,
+    One,
+    Two,
+    Three,
+    Quorum,
+    All,
+    LocalQuorum,
+    EachQuorum,
+    Serial,
+    LocalSerial,
+    LocalOne,
+}
 
 /// The retry policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +53,13 @@ pub(crate) struct Settings {
     pub(crate) login: Option<(String, Secret)>,
     pub(crate) read: Consistency,
     pub(crate) write: Consistency,
-    pub(crate) serial: SerialConsistency,
+    pub(crate) serial: Consistency,
     /// Connections of a worker to each node.
     pub(crate) connections: usize,
     pub(crate) compression: Option<Compression>,
-    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) tls: Option<Tls>,
     pub(crate) datacenter: Option<String>,
+    pub(crate) rack: Option<String>,
     pub(crate) token_aware: bool,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) connect_timeout: Duration,
@@ -63,7 +76,7 @@ impl Settings {
         let mut address = Address::parse(given.text("address").unwrap_or_default())?;
         given.take_from_address("keyspace", address.keyspace.take())?;
         let millis = |name| given.whole(name).map(Duration::from_millis);
-        let level = |name| given.text(name).map(consistency);
+        let level = |name| given.text(name).map(Consistency::named);
         let both = level("consistency").unwrap_or(Consistency::Quorum);
         Ok(Self {
             keyspace: keyspace(&given)?,
@@ -73,15 +86,16 @@ impl Settings {
             login: login(mem::take(&mut address.credentials), &given)?,
             read: level("read_consistency").unwrap_or(both),
             write: level("write_consistency").unwrap_or(both),
-            serial: serial(given.text("serial_consistency").unwrap_or_default()),
+            serial: level("serial_consistency").unwrap_or(Consistency::Serial),
             connections: given.whole("connections_per_node").map_or(1, |count| count as usize),
             compression: match given.text("compression") {
                 Some("lz4") => Some(Compression::Lz4),
                 Some("snappy") => Some(Compression::Snappy),
                 _ => None,
             },
-            tls: encryption(&given)?,
+            tls: Tls::given(&given, &[])?,
             datacenter: given.text("datacenter").map(str::to_owned),
+            rack: given.text("rack").map(str::to_owned),
             token_aware: given.switch("token_aware"),
             request_timeout: millis("request_timeout_ms").filter(|limit| !limit.is_zero()),
             connect_timeout: millis("connect_timeout_ms").unwrap_or(Duration::MAX),
@@ -106,26 +120,33 @@ impl Settings {
     }
 }
 
-/// The consistency level of this name.
-pub(crate) fn consistency(name: &str) -> Consistency {
-    match name {
-        "any" => Consistency::Any,
-        "one" => Consistency::One,
-        "two" => Consistency::Two,
-        "three" => Consistency::Three,
-        "all" => Consistency::All,
-        "local_one" => Consistency::LocalOne,
-        "local_quorum" => Consistency::LocalQuorum,
-        "each_quorum" => Consistency::EachQuorum,
-        "serial" => Consistency::Serial,
-        "local_serial" => Consistency::LocalSerial,
-        _ => Consistency::Quorum,
-    }
-}
+/// The consistency levels by their numbers, with their names in options.
+const LEVELS: [(&str, Consistency); 11] = [
+    ("any", Consistency::Any),
+    ("one", Consistency::One),
+    ("two", Consistency::Two),
+    ("three", Consistency::Three),
+    ("quorum", Consistency::Quorum),
+    ("all", Consistency::All),
+    ("local_quorum", Consistency::LocalQuorum),
+    ("each_quorum", Consistency::EachQuorum),
+    ("serial", Consistency::Serial),
+    ("local_serial", Consistency::LocalSerial),
+    ("local_one", Consistency::LocalOne),
+];
 
-/// The serial consistency level of this name.
-pub(crate) fn serial(name: &str) -> SerialConsistency {
-    if name == "local_serial" { SerialConsistency::LocalSerial } else { SerialConsistency::Serial }
+impl Consistency {
+    /// The level of this name.
+    pub(crate) fn named(name: &str) -> Self {
+        let level = LEVELS.iter().find(|(other, _)| *other == name);
+        level.map_or(Self::Quorum, |(_, level)| *level)
+    }
+
+    /// The name of the level of this number.
+    pub(crate) fn name_of(number: u16) -> String {
+        let level = LEVELS.get(usize::from(number));
+        level.map_or_else(|| number.to_string(), |(_, level)| format!("{level:?}"))
+    }
 }
 
 fn refused(text: impl Into<String>) -> OpenError {
@@ -150,18 +171,6 @@ fn login(own: Credentials, given: &Given) -> Result<Option<(String, Secret)>, Op
     match (username, password) {
         (None, Some(_)) => Err(refused("a password needs a user: give username")),
         (username, password) => Ok(username.zip(password)),
-    }
-}
-
-fn encryption(given: &Given) -> Result<Option<Arc<ClientConfig>>, OpenError> {
-    let (authorities, name) = (given.text("ca_file"), given.text("server_name"));
-    if given.switch("tls") {
-        return tls::config(authorities, name).map(Some);
-    }
-    let needs = [("ca_file", authorities), ("server_name", name)];
-    match needs.iter().find(|(_, given)| given.is_some()) {
-        Some((option, _)) => Err(refused(format!("option '{option}' needs tls: give tls=true"))),
-        None => Ok(None),
     }
 }
 
@@ -195,7 +204,7 @@ mod tests {
             (&[("replication", "3")], "'replication' can't be '3': give simple:1, network:dc1=3"),
             (&[("address", "h/a"), ("keyspace", "b")], "keyspace' is given twice"),
             (&[("address", "h/a-b")], "no keyspace can be called 'a-b'"),
-            (&[("ca_file", "x.pem")], "option 'ca_file' needs tls"),
+            (&[("ca_file", "x.pem")], "option 'ca_file' has no effect while 'tls' is 'false'"),
             (&[("username", "ann")], "a user needs a password"),
             (&[("address", "u:sesame@h"), ("password_env", "P")], "the password is given twice"),
         ];

@@ -5,16 +5,13 @@ use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::template::Names;
 use kvmark_driver_server::wording::Wording;
 use kvmark_plan::{Outcome, Statement};
-use scylla::frame::response::result::ColumnSpec;
-use scylla::serialize::writers::CellWriter;
-use scylla::statement::Consistency;
-use scylla::statement::prepared::PreparedStatement;
 
 use crate::encode;
-use crate::failure::{Failure, failure_of};
+use crate::failure::Failure;
 use crate::options::statement_options;
+use crate::rows::{APPLIED, Preparation, preparation};
 use crate::schema::Setup;
-use crate::settings::{Settings, consistency, serial};
+use crate::settings::{Consistency, Settings};
 use crate::text::{Batch, RowUse, Terms, Text};
 
 /// One text of a statement: its number among the prepared texts, and its arguments.
@@ -40,8 +37,8 @@ pub(crate) struct UserStatement {
 
 impl UserStatement {
     /// Prepares a statement, checks its arguments and appends its texts to `texts`.
-    pub(crate) async fn prepare(
-        Setup { session, settings, .. }: Setup<'_>,
+    pub(crate) fn prepare(
+        setup: &Setup<'_>,
         statement: &Statement,
         texts: &mut Vec<Text>,
     ) -> Result<Self, OpenError> {
@@ -49,7 +46,7 @@ impl UserStatement {
         let wrong = |why: String| OpenError::Option(format!("statement '{name}': {why}"));
         let given = Given::parse(statement_options(), &statement.options)
             .map_err(|error| wrong(error.to_string()))?;
-        let batch = batch(&given, settings);
+        let batch = batch(&given, setup.settings);
         if statement.texts.is_empty() {
             return Err(wrong("there is no text: give what is to be sent".to_owned()));
         }
@@ -59,11 +56,12 @@ impl UserStatement {
         for text in &statement.texts {
             let wording = Wording::parse(text, &names, |_| "?".to_owned())
                 .map_err(|why| wrong(format!("its text {why}")))?;
-            let prepared = session.prepare(wording.text.as_str()).await;
-            let prepared = prepared
-                .map_err(|error| wrong(format!("it can't be prepared: {}", failure_of(error))))?;
-            check(&wording, &prepared).map_err(wrong)?;
-            let text = text_of(&prepared, &given, settings);
+            let unprepared = |failure: Failure| wrong(format!("it can't be prepared: {failure}"));
+            let body = setup.prepare(&wording.text).map_err(unprepared)?;
+            let preparation = preparation(&body).map_err(unprepared)?;
+            check(&wording, &preparation).map_err(wrong)?;
+            let cql = wording.text.clone();
+            let text = text_of(cql, preparation, &given, setup.settings);
             selects |= text.is_select();
             if batch.is_some() && selects {
                 let why = "a batch can't hold a select: leave option 'batch' out";
@@ -90,7 +88,7 @@ impl StatementText {
     ) -> Result<(), Failure> {
         for (slot, column) in self.slots.iter().zip(&text.markers) {
             let (kind, bytes) = call.argument(*slot, command, 0);
-            encode::write(column, kind, bytes, CellWriter::new(output))
+            encode::write(column, kind, bytes, output)
                 .map_err(|misfit| Failure::new(Outcome::Refused, misfit.to_string()))?;
         }
         Ok(())
@@ -98,8 +96,8 @@ impl StatementText {
 }
 
 /// Checks that every argument fits its bind marker.
-fn check(wording: &Wording<'_>, prepared: &PreparedStatement) -> Result<(), String> {
-    let columns = prepared.get_variable_col_specs();
+fn check(wording: &Wording<'_>, preparation: &Preparation<'_>) -> Result<(), String> {
+    let columns = &preparation.markers;
     let (markers, arguments) = (columns.len(), wording.arguments.len());
     if markers != arguments {
         return Err(format!(
@@ -107,36 +105,34 @@ fn check(wording: &Wording<'_>, prepared: &PreparedStatement) -> Result<(), Stri
              every value as {{name}}, without quotes"
         ));
     }
-    for (named, column) in wording.arguments.iter().zip(columns.iter()) {
+    for (named, column) in wording.arguments.iter().zip(columns) {
         let argument = named.argument;
-        encode::check(&argument.generator, column.typ())
+        encode::check(&argument.generator, &column.typ)
             .map_err(|why| format!("argument '{}' doesn't fit: {why}", argument.name))?;
     }
     Ok(())
 }
 
-fn text_of(prepared: &PreparedStatement, given: &Given, settings: &Settings) -> Text {
-    let columns = prepared.get_current_result_set_col_specs();
-    let columns = columns.get();
-    let first = columns.as_slice().first();
+fn text_of(cql: String, preparation: Preparation<'_>, given: &Given, settings: &Settings) -> Text {
+    let columns = &preparation.columns;
     // A conditional write returns rows with its result.
-    let is_select = first.is_some_and(|column| column.name() != "[applied]");
-    let own_type = |column: &ColumnSpec<'_>| column.typ().clone().into_owned();
+    let is_select = columns.first().is_some_and(|column| column.name != APPLIED);
     let (level, row_use) = if is_select {
-        (settings.read, RowUse::Columns(columns.iter().map(own_type).collect()))
+        let types = columns.iter().map(|column| column.typ.clone());
+        (settings.read, RowUse::Columns(types.collect()))
     } else {
         (settings.write, RowUse::Nothing)
     };
     let page_size = given.whole("page_size").and_then(|size| size.try_into().ok());
     let page_size = is_select.then(|| page_size.unwrap_or(settings.page_size));
-    Text::new(prepared, terms(given, settings, level), page_size, row_use)
+    Text::new(cql, preparation, terms(given, settings, level), page_size, row_use)
 }
 
 /// The terms of the statement; `level` is the driver's default.
 fn terms(given: &Given, settings: &Settings, level: Consistency) -> Terms {
     Terms {
-        consistency: given.own("consistency").map_or(level, consistency),
-        serial: given.own("serial_consistency").map_or(settings.serial, serial),
+        consistency: given.own("consistency").map_or(level, Consistency::named),
+        serial: given.own("serial_consistency").map_or(settings.serial, Consistency::named),
         timestamp: given.whole("timestamp").and_then(|micros| micros.try_into().ok()),
         idempotent: given.switch("idempotent"),
     }

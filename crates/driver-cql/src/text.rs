@@ -1,14 +1,13 @@
 //! A prepared text, and the frame that executes it.
 
 use kvmark_plan::Outcome;
-use scylla::frame::Compression;
-use scylla::frame::response::result::ColumnType;
-use scylla::routing::partitioner::{Partitioner, PartitionerHasher, PartitionerName};
-use scylla::statement::prepared::PreparedStatement;
-use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::failure::Failure;
-use crate::frame::{self, EXECUTE, HEADER, Reader, put_short};
+use crate::frame::{self, Compression, EXECUTE, HEADER, Reader, put_short};
+use crate::partitioner;
+use crate::rows::Preparation;
+use crate::settings::Consistency;
+use crate::types::ColumnType;
 
 /// Flags of an execution.
 const WITH_VALUES: u8 = 0x01;
@@ -18,11 +17,14 @@ const WITH_STATE: u8 = 0x08;
 const WITH_SERIAL: u8 = 0x10;
 const WITH_TIMESTAMP: u8 = 0x20;
 
+/// The end of the names of ScyllaDB's tables of changes, which have another partitioner.
+const CHANGE_LOG: &[u8] = b"_scylla_cdc_log";
+
 /// The terms of an execution.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) consistency: Consistency,
-    pub(crate) serial: SerialConsistency,
+    pub(crate) serial: Consistency,
     /// In microseconds.
     pub(crate) timestamp: Option<i64>,
     pub(crate) idempotent: bool,
@@ -49,7 +51,7 @@ pub(crate) enum RowUse {
     /// The field of each column of a record.
     Fields(Vec<Option<u32>>),
     /// The column types of a user statement.
-    Columns(Vec<ColumnType<'static>>),
+    Columns(Vec<ColumnType>),
 }
 
 /// A prepared text.
@@ -60,10 +62,9 @@ pub(crate) struct Text {
     pub(crate) terms: Terms,
     pub(crate) row_use: RowUse,
     /// Types of the bind markers.
-    pub(crate) markers: Vec<ColumnType<'static>>,
-    /// The markers of the partition key, in its order; `None` if it isn't bound completely.
-    key: Option<Vec<u16>>,
-    partitioner: PartitionerName,
+    pub(crate) markers: Vec<ColumnType>,
+    /// The markers of the partition key, in its order; empty if it isn't bound completely.
+    key: Vec<u16>,
     pub(crate) keyspace: Option<String>,
     /// Rows per page, if it is fetched by pages.
     page_size: Option<i32>,
@@ -85,40 +86,30 @@ pub(crate) struct Places {
 
 impl Text {
     pub(crate) fn new(
-        prepared: &PreparedStatement,
+        cql: String,
+        preparation: Preparation<'_>,
         terms: Terms,
         page_size: Option<i32>,
         row_use: RowUse,
     ) -> Self {
-        let mut key: Vec<_> = prepared.get_variable_pk_indexes().to_vec();
-        key.sort_by_key(|index| index.sequence);
-        let key: Vec<_> = key.iter().map(|index| index.index).collect();
-        let id = prepared.get_id().to_vec();
-        let markers = prepared.get_variable_col_specs();
-        let markers: Vec<_> =
-            markers.as_slice().iter().map(|column| column.typ().clone()).collect();
+        let Preparation { id, mut key, markers, .. } = preparation;
+        let first = markers.first();
+        let keyspace = first.map(|marker| String::from_utf8_lossy(marker.keyspace).into_owned());
+        if first.is_some_and(|marker| marker.table.ends_with(CHANGE_LOG)) {
+            key.clear();
+        }
+        let markers: Vec<_> = markers.into_iter().map(|marker| marker.typ).collect();
         let is_select = !matches!(row_use, RowUse::Nothing);
         let mut flags = WITH_VALUES | WITH_SERIAL;
         flags |= if is_select { WITHOUT_DESCRIPTION } else { 0 };
         flags |= if page_size.is_some() { WITH_PAGE_SIZE } else { 0 };
         let mut head = Vec::new();
         frame::begin(&mut head, EXECUTE);
-        put_short(&mut head, &id);
+        put_short(&mut head, id);
         head.extend_from_slice(&(terms.consistency as u16).to_be_bytes());
         head.push(flags);
         head.extend_from_slice(&(markers.len() as u16).to_be_bytes());
-        Self {
-            cql: prepared.get_statement().to_owned(),
-            id,
-            terms,
-            row_use,
-            markers,
-            key: (!key.is_empty()).then_some(key),
-            partitioner: prepared.get_partitioner_name().clone(),
-            keyspace: prepared.get_keyspace_name().map(str::to_owned),
-            page_size,
-            head,
-        }
+        Self { cql, id: id.to_vec(), terms, row_use, markers, key, keyspace, page_size, head }
     }
 
     /// Whether it returns rows, except those of a conditional write.
@@ -149,19 +140,18 @@ impl Text {
     /// The token of the partition of these values.
     #[inline]
     pub(crate) fn token(&self, values: &[u8]) -> Option<i64> {
-        let key = self.key.as_ref()?;
-        let mut hasher = self.partitioner.build_hasher();
-        if let [index] = key[..] {
-            hasher.write(value(values, index)?);
-            return Some(hasher.finish().value());
+        match self.key[..] {
+            [] => None,
+            [index] => value(values, index).map(partitioner::token),
+            _ => {
+                let mut key = Vec::new();
+                for index in &self.key {
+                    put_short(&mut key, value(values, *index)?);
+                    key.push(0);
+                }
+                Some(partitioner::token(&key))
+            }
         }
-        for index in key {
-            let value = value(values, *index)?;
-            hasher.write(&(value.len() as u16).to_be_bytes());
-            hasher.write(value);
-            hasher.write(&[0]);
-        }
-        Some(hasher.finish().value())
     }
 }
 
@@ -234,9 +224,42 @@ impl Batch {
 /// A frame with a compressed body.
 pub(crate) fn compressed(frame: &[u8], compression: Compression) -> Result<Vec<u8>, Failure> {
     let mut packed = frame[..HEADER].to_vec();
-    scylla_cql::frame::compress_append(&frame[HEADER..], compression, &mut packed)
-        .map_err(|error| Failure::new(Outcome::Refused, error.to_string()))?;
+    compression.compress(&frame[HEADER..], &mut packed)?;
     frame::set_compressed(&mut packed);
     frame::set_length(&mut packed);
     Ok(packed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::put_long;
+    use crate::types::{Column, NativeType};
+
+    fn text(key: &[u16], table: &'static [u8]) -> Text {
+        let typ = ColumnType::Native(NativeType::Text);
+        let marker = Column { keyspace: b"ks", table, name: b"k", typ };
+        let markers = vec![marker; 3];
+        let preparation = Preparation { id: b"id", key: key.to_vec(), markers, columns: vec![] };
+        let terms = Terms {
+            consistency: Consistency::One,
+            serial: Consistency::Serial,
+            timestamp: None,
+            idempotent: true,
+        };
+        Text::new(String::new(), preparation, terms, None, RowUse::Nothing)
+    }
+
+    #[test]
+    fn the_token_is_that_of_the_bound_partition_key() {
+        let mut values = Vec::new();
+        [&b"a"[..], b"test", b"bc"].iter().for_each(|value| put_long(&mut values, value));
+        let token = |key: &[u16], table| text(key, table).token(&values);
+        assert_eq!(token(&[1], b"t"), Some(partitioner::token(b"test")));
+        let composite = partitioner::token(b"\0\x02bc\0\0\x01a\0");
+        assert_eq!(token(&[2, 0], b"t"), Some(composite));
+        assert_eq!(token(&[], b"t"), None);
+        assert_eq!(token(&[1], b"t_scylla_cdc_log"), None);
+        assert_eq!(text(&[1], b"t").token(&values[..5]), None);
+    }
 }

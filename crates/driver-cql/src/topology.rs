@@ -1,26 +1,25 @@
-//! The nodes of the cluster and the replicas of partitions: a copy of the state of the `scylla`
-//! crate for lookups without a lock.
+//! The nodes of the cluster and the replicas of partitions, for lookups without a lock.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scylla::cluster::ClusterState;
-use scylla::frame::response::result::TableSpec;
-use scylla::routing::Token;
+use crate::strategy::Strategy;
 
 /// A node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeAddress {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Node {
     pub(crate) address: SocketAddr,
     pub(crate) datacenter: Option<String>,
+    pub(crate) rack: Option<String>,
+    /// The ends of its token ranges.
+    pub(crate) tokens: Vec<i64>,
 }
 
 /// A snapshot of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
-    pub(crate) nodes: Vec<NodeAddress>,
+    pub(crate) nodes: Vec<Node>,
     /// The rings by keyspace.
     rings: Vec<(String, Ring)>,
 }
@@ -37,28 +36,14 @@ pub(crate) struct Ring {
 }
 
 impl Topology {
-    /// Copies the crate's state with the rings of these keyspaces.
-    pub(crate) fn of(state: &ClusterState, keyspaces: &BTreeSet<String>) -> Self {
-        let nodes = state.get_nodes_info();
-        let place = |node: &Arc<scylla::cluster::Node>| NodeAddress {
-            address: SocketAddr::new(node.address.ip(), node.address.port()),
-            datacenter: node.datacenter.clone(),
-        };
-        let ring = |keyspace: &String| {
-            let strategy = &state.get_keyspace(keyspace)?.strategy;
-            let locator = state.replica_locator();
-            let table = TableSpec::borrowed(keyspace, "");
-            let mut ring = Ring::default();
-            for (token, _) in locator.ring().iter() {
-                let replicas = locator.replicas_for_token(*token, strategy, None, &table);
-                let index = |id| nodes.iter().position(|node| node.host_id == id);
-                let replicas = replicas.into_iter().filter_map(|(node, _)| index(node.host_id));
-                ring.push(token.value(), replicas.map(|index| index as u32));
-            }
-            Some((keyspace.clone(), ring))
-        };
-        let rings = keyspaces.iter().filter_map(ring).collect();
-        Self { nodes: nodes.iter().map(place).collect(), rings }
+    /// The nodes, and the rings of keyspaces with these strategies.
+    pub(crate) fn new(mut nodes: Vec<Node>, strategies: &[(String, Strategy)]) -> Self {
+        // The order must not depend on the node that lists the others.
+        nodes.sort_unstable();
+        let ring =
+            |(keyspace, strategy): &(String, Strategy)| (keyspace.clone(), strategy.ring(&nodes));
+        let rings = strategies.iter().map(ring).collect();
+        Self { nodes, rings }
     }
 
     /// The number of a keyspace's ring, if its replication is known.
@@ -74,7 +59,7 @@ impl Topology {
 }
 
 impl Ring {
-    fn push(&mut self, token: i64, replicas: impl Iterator<Item = u32>) {
+    pub(crate) fn push(&mut self, token: i64, replicas: impl Iterator<Item = u32>) {
         self.tokens.push(token);
         self.replicas.extend(replicas);
         self.ends.push(self.replicas.len() as u32);
@@ -83,7 +68,6 @@ impl Ring {
     /// The replicas of a token.
     #[inline]
     pub(crate) fn replicas(&self, token: i64) -> &[u32] {
-        let token = Token::new(token).value();
         let range = match self.tokens.partition_point(|end| *end < token) {
             past if past == self.tokens.len() => 0,
             range => range,
@@ -132,7 +116,7 @@ mod tests {
         ring.push(-100, [0, 1].into_iter());
         ring.push(50, [1].into_iter());
         ring.push(200, [2, 0].into_iter());
-        let cases: [(i64, &[u32]); 8] = [
+        let cases: [(i64, &[u32]); 7] = [
             (i64::MIN + 1, &[0, 1]),
             (-100, &[0, 1]),
             (-99, &[1]),
@@ -140,8 +124,6 @@ mod tests {
             (51, &[2, 0]),
             (200, &[2, 0]),
             (201, &[0, 1]),
-            // The smallest number isn't a token and is mapped to the greatest.
-            (i64::MIN, &[0, 1]),
         ];
         for (token, replicas) in cases {
             assert_eq!(ring.replicas(token), replicas, "{token}");
@@ -153,8 +135,8 @@ mod tests {
     fn a_topology_is_published_once() {
         let watch = Watch::default();
         let address = "127.0.0.1:9042".parse().unwrap();
-        let nodes = vec![NodeAddress { address, datacenter: None }];
-        let topology = Topology { nodes, rings: Vec::new() };
+        let node = Node { address, datacenter: None, rack: None, tokens: vec![1] };
+        let topology = Topology::new(vec![node], &[]);
         watch.publish(topology.clone());
         let version = watch.version();
         watch.publish(topology.clone());

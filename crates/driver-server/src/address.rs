@@ -52,7 +52,10 @@ impl HostPort {
     }
 
     /// The host's addresses. The system's resolver has no time limit, so a thread waits for it.
-    fn resolve(&self, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
+    ///
+    /// # Errors
+    /// No address is known, or the deadline passed.
+    pub fn resolve(&self, deadline: Deadline) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, self.port)]);
         }

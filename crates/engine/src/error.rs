@@ -29,6 +29,9 @@ pub enum EngineError {
     /// The system can't be opened or connected to.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The user ended the run before it began.
+    #[error("interrupted before the system was open: nothing was measured")]
+    Interrupted,
     /// The records can't be written.
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -43,6 +43,6 @@ pub use calibrate::calibrate;
 pub use pool::MAX_BLOCKING_CLIENTS;
 
 pub use error::EngineError;
-pub use observer::{Control, Leave, Observer, Progress, Unobserved};
+pub use observer::{Control, Leave, Observer, Progress, Unobserved, interruptible};
 pub use op_log::Recording;
 pub use run::{Completed, run, run_in_real_time};

@@ -1,7 +1,14 @@
 //! The interface for the progress and the control of a run.
 
+use std::panic::resume_unwind;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
 use kvmark_plan::PhaseName;
 use serde::Serialize;
+
+use crate::coordinator::LOOK_UP;
+use crate::error::EngineError;
 
 /// The observer's request to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,4 +99,34 @@ impl Observer for Unobserved {
     fn poll(&mut self) -> Control {
         Control::Continue
     }
+}
+
+/// Makes a call that may wait for the system, on a separate thread so that the user can interrupt.
+///
+/// # Errors
+/// [`EngineError::Interrupted`] after an interrupt; the call continues.
+pub fn interruptible<T: Send + 'static>(
+    observer: &mut dyn Observer,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    let thread = thread::Builder::new().name("kvmark-open".to_owned()).spawn(call);
+    let thread = thread.map_err(|source| EngineError::Thread { worker: 0, source })?;
+    if !has_ended(&thread, || observer.poll() != Control::Continue) {
+        return Err(EngineError::Interrupted);
+    }
+    thread.join().map_err(|panic| resume_unwind(panic))
+}
+
+/// Waits for the end of a thread, or until `is_enough`. Returns whether the thread has ended. Short
+/// waits aren't cut.
+pub(crate) fn has_ended<T>(thread: &JoinHandle<T>, mut is_enough: impl FnMut() -> bool) -> bool {
+    let mut nap = Duration::from_micros(200);
+    while !thread.is_finished() {
+        if nap == LOOK_UP && is_enough() {
+            return false;
+        }
+        thread::sleep(nap);
+        nap = (nap * 2).min(LOOK_UP);
+    }
+    true
 }

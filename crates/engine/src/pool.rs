@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use kvmark_driver::{Capabilities, Execution};
@@ -11,7 +11,9 @@ use kvmark_record::{Batch, Names};
 use kvmark_workload::CachePadded;
 
 use crate::clock::Clock;
+use crate::coordinator::LOOK_UP;
 use crate::error::EngineError;
+use crate::observer::{Control, Observer, has_ended};
 use crate::op_log::Log;
 use crate::pulse::Pulse;
 use crate::source;
@@ -90,15 +92,23 @@ impl WorkerPool {
     }
 
     /// Returns when every session is open.
-    pub(crate) fn wait_until_open(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
-        for _ in &self.workers {
-            match reports.recv() {
+    pub(crate) fn wait_until_open(
+        &self,
+        reports: &Receiver<Report>,
+        observer: &mut dyn Observer,
+    ) -> Result<(), EngineError> {
+        let mut open = 0;
+        while open < self.workers.len() {
+            match reports.recv_timeout(LOOK_UP) {
                 Ok(Report::Opened { result }) => result?,
                 Ok(Report::Panicked { worker, message }) => {
                     return Err(EngineError::Panicked { worker, message });
                 }
+                Err(RecvTimeoutError::Timeout) if observer.poll() == Control::Continue => continue,
+                Err(RecvTimeoutError::Timeout) => return Err(EngineError::Interrupted),
                 _ => break,
             }
+            open += 1;
         }
         Ok(())
     }
@@ -111,11 +121,12 @@ impl WorkerPool {
     }
 
     /// Ends the workers. When this returns, the system is closed, except for abandoned workers.
-    pub(crate) fn dismiss(&mut self) {
-        for WorkerHandle { thread, commands, spare, .. } in self.workers.drain(..) {
-            drop(commands);
-            // Wakes a worker that waits for a report to come back.
-            drop(spare);
+    /// Those that still close it are abandoned once `is_enough`.
+    pub(crate) fn dismiss(&mut self, mut is_enough: impl FnMut() -> bool) {
+        // The ends of the channels wake workers that wait for a command or a report's memory.
+        let threads: Vec<_> = self.workers.drain(..).map(|worker| worker.thread).collect();
+        for thread in threads {
+            self.abandoned = self.abandoned || !has_ended(&thread, &mut is_enough);
             if !self.abandoned {
                 // A panic was reported when it happened.
                 drop(thread.join());

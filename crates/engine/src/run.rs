@@ -21,7 +21,7 @@ use crate::coordinator::{Coordinator, LOOK_UP};
 use crate::error::EngineError;
 use crate::loaded::{self, Loaded};
 use crate::monitor::{PhaseMonitor, load_failure};
-use crate::observer::{Control, Leave, Observer};
+use crate::observer::{Control, Leave, Observer, has_ended, interruptible};
 use crate::op_log::{Log, Recording};
 use crate::pool::{self, MAX_BLOCKING_CLIENTS, WorkerPool, slots};
 use crate::sequence::{self, DatasetState, RunSettings};
@@ -126,13 +126,15 @@ fn begin<C: Clock>(
     let (sender, reports) = channel();
     let mut pool = WorkerPool::start(plan, &driver, &clock, &sender, log.as_ref())?;
     drop(sender);
-    if let Err(error) = pool.wait_until_open(&reports) {
-        pool.dismiss();
-        return Err(error);
-    }
+    let described = pool.wait_until_open(&reports, observer).and_then(|()| {
+        let driver = Arc::clone(&driver);
+        interruptible(observer, move || driver.describe())
+    });
+    let description = described.inspect_err(|_| {
+        pool.dismiss(|| observer.poll() != Control::Continue);
+    })?;
     let origin_ns = clock.now_ns();
     let started_wall_ns = wall_ns().saturating_sub(origin_ns);
-    let description = driver.describe();
     let record = RunRecord {
         counting: COUNTING,
         started_wall_ns,
@@ -271,16 +273,10 @@ impl<C: Clock> Coordinator<'_, C> {
         let settling = settling
             .spawn(move || driver.settle())
             .map_err(|source| EngineError::Thread { worker: 0, source })?;
-        let mut nap = Duration::from_micros(200);
-        while !settling.is_finished() && !self.record.interrupted {
-            thread::sleep(nap);
-            nap = (nap * 2).min(LOOK_UP);
-            if self.observer.poll() != Control::Continue {
-                self.interrupt()?;
-            }
-        }
-        if !self.record.interrupted {
+        if has_ended(&settling, || self.observer.poll() != Control::Continue) {
             settling.join().unwrap_or(Ok(()))?;
+        } else {
+            self.interrupt()?;
         }
         let stopped_by = self.stopped_by(StoppedBy::Operations);
         let mut record = self.bare_record(index, start_ns, stopped_by);
@@ -384,7 +380,7 @@ impl<C: Clock> Coordinator<'_, C> {
     }
 
     fn finish(mut self, failure: Option<EngineError>) -> Completed {
-        self.pool.dismiss();
+        self.pool.dismiss(|| self.observer.poll() == Control::Abandon);
         let abandoned = self.pool.abandoned;
         let log_notice = self.log.take().and_then(|log| log.finish(abandoned));
         let noticed = log_notice.map_or(Ok(()), |notice| self.notice(notice));

@@ -15,6 +15,7 @@ fn class(error: &EngineError) -> &'static str {
         | EngineError::LoadFailed { .. }
         | EngineError::NoAnswer { .. }
         | EngineError::Unresponsive { .. } => "SystemUnderTestError",
+        EngineError::Interrupted => "Interrupted",
         _ => "RunError",
     }
 }

@@ -32,7 +32,9 @@ macro_rules! entry {
             about: <$driver>::ABOUT,
             options: $options,
             run: |plan, folder, recording, observer| {
-                let driver = <$driver>::open(&plan.system.options $(, &$layout(plan))?)?;
+                let own = plan.clone();
+                let open = move || <$driver>::open(&own.system.options $(, &$layout(&own))?);
+                let driver = kvmark_engine::interruptible(observer, open)??;
                 kvmark_engine::$run(plan, driver, folder, recording, observer)
             },
             console: <$driver as Driver>::console,

@@ -353,10 +353,15 @@ def _execute(
     prepared: PreparedRun, setting: RunContext, progress: Progress, limit: TimeLimit | None
 ) -> tuple[ExecutedRun, KvmarkError | None]:
     """The run, and the reason for its early end: the limit's where that ended it."""
-    carried = execute(
-        prepared.plan, prepared.spec, setting, progress, prepared.faults, prepared.exporters,
-        may_go_on=None if limit is None else limit.may_go_on, password=prepared.password,
-    )  # fmt: skip
+    try:
+        carried = execute(
+            prepared.plan, prepared.spec, setting, progress, prepared.faults, prepared.exporters,
+            may_go_on=None if limit is None else limit.may_go_on, password=prepared.password,
+        )  # fmt: skip
+    except Interrupted as interrupted:
+        # The system wasn't open.
+        reason = limit.failure() if limit is not None and limit.is_over else None
+        raise reason or interrupted from None
     if limit is not None and limit.is_over and isinstance(carried.failure, Interrupted):
         return carried, limit.failure()
     return carried, carried.failure

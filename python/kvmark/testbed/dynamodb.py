@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from kvmark.errors import UsageError
 from kvmark.interrupts import pause
 from kvmark.secret import Secret
 from kvmark.testbed import console as consoles
 from kvmark.testbed.console import Console, naming_server
 from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey
 
+_OWN_KEY: Final = "_key"
+"""The key of tables that benchmarks make. Others may be anybody's, in all of a region."""
 _MARK: Final = "kvmark.dataset"
 _OWNER: Final = {"name": {"S": "owner"}}
 """The key of the mark's only item."""
@@ -97,8 +100,19 @@ class _Server:
         return None
 
     def remove(self) -> None:
-        """Removes all items, then the mark's."""
-        for table in self.filled():
+        """Removes all items, then the mark's.
+
+        Raises:
+            UsageError: tables with this key may belong to others.
+        """
+        tables = self.filled()
+        if tables and self.key != (_OWN_KEY,):
+            raise UsageError(
+                f"{self.address} has items in {', '.join(tables)}: kvmark removes only those of"
+                f" tables with the key {_OWN_KEY}; remove these yourself, or write"
+                " --on-existing keep"
+            )
+        for table in tables:
             for page in self.items(table, _MOST_REMOVED):
                 requests = {table: [{"DeleteRequest": {"Key": item}} for item in page]}
                 while page and requests:
@@ -136,7 +150,7 @@ def contents(options: DriverOptions, password: Secret | None) -> Contents:
         UsageError: the password can't be read.
     """
     patient = {**options, "connect_timeout_ms": str(_LISTING_MS)}
-    names = (options.get("partition_key"), options.get("primary_key", "_key"))
+    names = (options.get("partition_key"), options.get("primary_key", _OWN_KEY))
     key = tuple(name for name in names if name)
     server = _Server(
         options["address"].split(",")[0],

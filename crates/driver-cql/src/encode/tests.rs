@@ -1,22 +1,19 @@
 use kvmark_plan::SizeLaw;
-use scylla::serialize::writers::RowWriter;
 
 use super::*;
 
-fn of(native: NativeType) -> ColumnType<'static> {
+fn of(native: NativeType) -> ColumnType {
     ColumnType::Native(native)
 }
 
-fn list(element: NativeType) -> ColumnType<'static> {
-    let typ = CollectionType::List(Box::new(of(element)));
-    ColumnType::Collection { frozen: false, typ }
+fn list(element: NativeType) -> ColumnType {
+    ColumnType::List(Box::new(of(element)))
 }
 
 /// A value's bytes without their length.
-fn written(column: &ColumnType<'_>, kind: ValueType, bytes: &[u8]) -> Result<Vec<u8>, Misfit> {
+fn written(column: &ColumnType, kind: ValueType, bytes: &[u8]) -> Result<Vec<u8>, Misfit> {
     let mut output = Vec::new();
-    let mut writer = RowWriter::new(&mut output);
-    write(column, kind, bytes, writer.make_cell_writer())?;
+    write(column, kind, bytes, &mut output)?;
     Ok(output.split_off(4))
 }
 
@@ -104,15 +101,13 @@ fn collections_hold_their_elements_in_the_columns_types() {
     let bytes = elements(&[(ValueType::Integer, &one), (ValueType::Integer, &two)]);
     let written_list = written(&list(NativeType::Int), ValueType::List, &bytes).unwrap();
     assert_eq!(written_list, b"\0\0\0\x02\0\0\0\x04\0\0\0\x01\0\0\0\x04\0\0\0\x02");
-    let typ =
-        CollectionType::Map(Box::new(of(NativeType::Text)), Box::new(of(NativeType::TinyInt)));
-    let map = ColumnType::Collection { frozen: true, typ };
+    let map = ColumnType::Map(Box::new([of(NativeType::Text), of(NativeType::TinyInt)]));
     let bytes = elements(&[(ValueType::Text, b"a"), (ValueType::Integer, &one)]);
     let written_map = written(&map, ValueType::Map, &bytes).unwrap();
     assert_eq!(written_map, b"\0\0\0\x01\0\0\0\x01a\0\0\0\x01\x01");
     let tuple = ColumnType::Tuple(vec![of(NativeType::Text), of(NativeType::TinyInt)]);
     assert_eq!(written(&tuple, ValueType::Tuple, &bytes).unwrap(), b"\0\0\0\x01a\0\0\0\x01\x01");
-    let vector = ColumnType::Vector { typ: Box::new(of(NativeType::Float)), dimensions: 1 };
+    let vector = ColumnType::Vector(Box::new(of(NativeType::Float)), 1);
     let bytes = elements(&[(ValueType::Integer, &two)]);
     assert_eq!(written(&vector, ValueType::List, &bytes).unwrap(), 2_f32.to_be_bytes());
 }
@@ -167,8 +162,7 @@ fn what_fits_is_let_pass() {
 fn what_is_nothing_is_null_in_any_column() {
     for column in [of(NativeType::Int), of(NativeType::Text), list(NativeType::Int)] {
         let mut output = Vec::new();
-        let mut writer = RowWriter::new(&mut output);
-        write(&column, ValueType::Null, &[], writer.make_cell_writer()).unwrap();
+        write(&column, ValueType::Null, &[], &mut output).unwrap();
         assert_eq!(output, (-1_i32).to_be_bytes());
     }
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kvmark_plan::{Kind, Outcome};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, crypto};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, crypto};
 use serde_json::{Value, json};
 
 use crate::common::{execute, layout, open, refusal, request, run, session};
@@ -16,17 +17,35 @@ const LOGIN: (&str, &str) = ("ann", "sesame");
 
 /// A node with a certificate for this name, and the certificate's file.
 fn node(folder: &Path, name: &str) -> (Peer, String) {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed([name.to_owned()]).unwrap();
+    let own = generate_simple_self_signed([name.to_owned()]).unwrap();
+    guarded(folder, name, &own, None)
+}
+
+/// The same; it may ask for the certificate of a client.
+fn guarded(
+    folder: &Path,
+    name: &str,
+    own: &CertifiedKey<KeyPair>,
+    client: Option<&CertifiedKey<KeyPair>>,
+) -> (Peer, String) {
     let file = folder.join(format!("{name}.pem"));
-    std::fs::write(&file, cert.pem()).unwrap();
-    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+    std::fs::write(&file, own.cert.pem()).unwrap();
+    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
+    let config = match client {
+        None => config.with_no_client_auth(),
+        Some(client) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(client.cert.der().clone()).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            config.with_client_cert_verifier(verifier.unwrap())
+        }
+    };
+    let config = config.with_single_cert(vec![own.cert.der().clone()], key).unwrap();
     let guard = Guard { tls: Some(Arc::new(config)), login: Some(LOGIN) };
     let peer = Peer::at("127.0.0.1:0", guard, |_| Act::Row("k", "v"));
     (peer, file.to_string_lossy().into_owned())
@@ -69,6 +88,21 @@ fn a_certificate_for_another_address_or_of_another_authority_is_rejected() {
         assert!(error.contains("certificate") && !error.contains("sesame"), "{error}");
         assert!(error.contains(advice), "{error}");
     }
+}
+
+#[test]
+fn a_node_that_requests_a_certificate_receives_the_clients() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (peer, authority) = guarded(folder.path(), "127.0.0.1", &own, Some(&own));
+    let key = folder.path().join("key.pem");
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let address = format!("ann:sesame@{}", peer.address);
+    let options =
+        json!({"tls": true, "ca_file": authority, "cert_file": authority, "key_file": key});
+    assert_eq!(read(&address, options), Outcome::Ok);
+    let error = refusal(&address, json!({"tls": true, "ca_file": authority}), &layout(1));
+    assert!(error.starts_with("can't use the cluster at 127.0.0.1:"), "{error}");
 }
 
 #[test]

@@ -13,4 +13,5 @@ mod real;
 mod records;
 mod replies;
 mod statements;
+mod topology;
 mod wire;

@@ -1,12 +1,12 @@
 //! A node with version 4 of the native protocol and a scripted behaviour.
 //!
 //! It answers the requests that a driver sends to every node. The script handles executions on the
-//! table. The id of a prepared statement is its text.
+//! table. The id of a prepared statement is its text. Keyspaces have one replica.
 
 use std::io::{Read, Write};
 use std::mem::take;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -74,15 +74,15 @@ pub(crate) struct Guard {
     pub(crate) login: Option<(&'static str, &'static str)>,
 }
 
-/// The index of the node and the number of nodes: 127.0.0.1 in dc1, 127.0.0.2 in dc2 and so on, at
-/// one port.
-#[derive(Clone, Copy)]
+/// The index of the node in its cluster: 127.0.0.1 in dc1 and rack r1, 127.0.0.2 in dc2 and rack r2
+/// and so on, at one port, with equal parts of the ring.
+#[derive(Clone)]
 struct Place {
     index: u8,
     nodes: u8,
+    /// The number of nodes that are listed, which may grow up to all.
+    members: Arc<AtomicU8>,
 }
-
-const ALONE: Place = Place { index: 0, nodes: 1 };
 
 /// The terms of an execution on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,10 @@ struct Node {
     guard: Guard,
     script: Box<dyn Fn(&str) -> Act + Send + Sync>,
     asked: Mutex<Vec<Asked>>,
+    /// The number of answers with an old version of the schema.
+    late: AtomicU8,
+    /// The connections that receive events.
+    subscribers: Mutex<Vec<TcpStream>>,
 }
 
 /// A node on a loopback port.
@@ -156,7 +160,8 @@ impl Peer {
         guard: Guard,
         script: impl Fn(&str) -> Act + Send + Sync + 'static,
     ) -> Self {
-        Self::serving(TcpListener::bind(address).unwrap(), ALONE, guard, Box::new(script))
+        let place = Place { index: 0, nodes: 1, members: Arc::new(1.into()) };
+        Self::serving(TcpListener::bind(address).unwrap(), place, guard, Box::new(script))
     }
 
     /// Nodes of one cluster; the script receives the index of the node, from 0.
@@ -164,11 +169,12 @@ impl Peer {
         nodes: u8,
         script: impl Fn(u8, &str) -> Act + Send + Sync + 'static,
     ) -> Vec<Self> {
-        let script = Arc::new(script);
+        let (script, members) = (Arc::new(script), Arc::new(nodes.into()));
         let peer = |(index, listener)| {
             let script = Arc::clone(&script);
             let own = Box::new(move |text: &str| script(index, text));
-            Self::serving(listener, Place { index, nodes }, Guard::default(), own)
+            let place = Place { index, nodes, members: Arc::clone(&members) };
+            Self::serving(listener, place, Guard::default(), own)
         };
         (0..nodes).zip(same_port(nodes)).map(peer).collect()
     }
@@ -180,7 +186,14 @@ impl Peer {
         script: Box<dyn Fn(&str) -> Act + Send + Sync>,
     ) -> Self {
         let address = listener.local_addr().unwrap().to_string();
-        let node = Arc::new(Node { place, guard, script, asked: Mutex::default() });
+        let node = Arc::new(Node {
+            place,
+            guard,
+            script,
+            asked: Mutex::default(),
+            late: AtomicU8::new(0),
+            subscribers: Mutex::default(),
+        });
         let door = Arc::new(Door::default());
         let (served, inner) = (Arc::clone(&node), Arc::clone(&door));
         let doorman = thread::spawn(move || {
@@ -199,6 +212,20 @@ impl Peer {
     /// The terms of the executions on the table, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.node.as_ref().map_or_else(Vec::new, |node| node.asked.lock().unwrap().clone())
+    }
+
+    /// Changes the number of listed nodes and announces it to the subscribers of this node.
+    pub(crate) fn list(&self, members: u8) {
+        let node = self.node.as_ref().unwrap();
+        node.place.members.store(members, Ordering::SeqCst);
+        for stream in &mut *node.subscribers.lock().unwrap() {
+            send(stream, [0xff, 0xff], 0, EVENT, &event());
+        }
+    }
+
+    /// The remaining answers with an old version of the schema.
+    pub(crate) fn late(&self) -> &AtomicU8 {
+        &self.node.as_ref().unwrap().late
     }
 
     /// The number of connections so far.
@@ -270,11 +297,15 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
         let id = [header[2], header[3]];
         let (opcode, answer) = match header[4] {
             1 if node.guard.login.is_some() => (AUTHENTICATE, authenticator()),
-            1 | 11 => (READY, Vec::new()),
+            1 => (READY, Vec::new()),
+            11 => {
+                node.subscribers.lock().unwrap().push(socket.try_clone().unwrap());
+                (READY, Vec::new())
+            }
             5 => (SUPPORTED, vec![0, 0]),
             7 => {
                 let text = long_text(&body);
-                local_answer(&text, &body[4 + text.len()..], node.place)
+                local_answer(&text, &body[4 + text.len()..], node)
             }
             9 => (RESULT, prepared(&long_text(&body))),
             10 => {
@@ -296,7 +327,7 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
                         None => continue,
                     }
                 } else {
-                    local_answer(&text, terms, node.place)
+                    local_answer(&text, terms, node)
                 }
             }
             15 => logged_in(&long_text(&body), &node.guard),
@@ -350,11 +381,7 @@ fn act_out(
             None
         }
         Act::AfterEvent(key, value) => {
-            let mut event = Vec::new();
-            string(&mut event, "STATUS_CHANGE");
-            string(&mut event, "UP");
-            event.extend_from_slice(&[4, 127, 0, 0, 9, 0, 0, 0x23, 0x52]);
-            send(stream, [0xff, 0xff], 0, EVENT, &event);
+            send(stream, [0xff, 0xff], 0, EVENT, &event());
             Some((RESULT, row(text, key, value)))
         }
         Act::Stray(key, value) => {
@@ -386,6 +413,15 @@ fn act_out(
     }
 }
 
+/// An event: another node is up.
+fn event() -> Vec<u8> {
+    let mut event = Vec::new();
+    string(&mut event, "STATUS_CHANGE");
+    string(&mut event, "UP");
+    event.extend_from_slice(&[4, 127, 0, 0, 9, 0, 0, 0x23, 0x52]);
+    event
+}
+
 /// The answer to a select with one row.
 fn row(text: &str, key: &str, value: &str) -> Vec<u8> {
     let columns = columns(text);
@@ -413,33 +449,35 @@ fn string(output: &mut Vec<u8>, text: &str) {
 
 /// Answers to the requests that a driver sends to every node. System tables have one replica, so
 /// level TWO fails.
-fn local_answer(text: &str, terms: &[u8], place: Place) -> (u8, Vec<u8>) {
+fn local_answer(text: &str, terms: &[u8], node: &Node) -> (u8, Vec<u8>) {
     if text.contains("system") && terms.starts_with(&TWO) {
         return (ERROR, error(UNAVAILABLE, &[&TWO[..], &[0, 0, 0, 2, 0, 0, 0, 1]].concat()));
     }
-    answer(text, place)
+    answer(text, node)
 }
 
-fn answer(text: &str, place: Place) -> (u8, Vec<u8>) {
-    let unknown = ["system_views", "system.versions", "system.partitions", "scylla_"];
+fn answer(text: &str, node: &Node) -> (u8, Vec<u8>) {
+    let unknown = ["system_views", "system.versions", "system.partitions", "scylla_", "peers_v2"];
     if unknown.iter().any(|name| text.contains(name)) {
         return (ERROR, error(INVALID, &[]));
     }
     if !text.starts_with("SELECT") {
-        let mut body = 3_i32.to_be_bytes().to_vec();
+        let kind = if text.starts_with("USE") { 3 } else { 5 };
+        let mut body = i32::to_be_bytes(kind).to_vec();
         string(&mut body, "ycsb");
-        return (RESULT, if text.starts_with("USE") { body } else { vec![0, 0, 0, 1] });
+        return (RESULT, body);
     }
     let columns = columns(text);
-    let there = text.contains("system.local") || text.contains("keyspaces WHERE");
+    let Place { index, members, .. } = &node.place;
+    let there = text.contains("system.local") || text.contains("system_schema.keyspaces");
     let told: Vec<u8> = if there {
-        vec![place.index]
+        vec![*index]
     } else if text.contains("system.peers") {
-        (0..place.nodes).filter(|index| *index != place.index).collect()
+        (0..members.load(Ordering::SeqCst)).filter(|other| other != index).collect()
     } else {
         Vec::new()
     };
-    let row = |index: &u8| columns.iter().map(|name| system_value(name, *index)).collect();
+    let row = |index: &u8| columns.iter().map(|name| system_value(name, *index, node)).collect();
     let found: Vec<Vec<Vec<u8>>> = told.iter().map(row).collect();
     (RESULT, rows(&columns, &found))
 }
@@ -454,35 +492,55 @@ fn columns(text: &str) -> Vec<String> {
     names.split(", ").map(|name| name.trim_matches('"').to_owned()).collect()
 }
 
-fn system_value(name: &str, index: u8) -> Vec<u8> {
+fn system_value(name: &str, index: u8, node: &Node) -> Vec<u8> {
+    let elements = |texts: &[&str]| {
+        let mut value = (texts.len() as u32).to_be_bytes().to_vec();
+        for text in texts {
+            value.extend_from_slice(&(text.len() as u32).to_be_bytes());
+            value.extend_from_slice(text.as_bytes());
+        }
+        value
+    };
     match name {
-        "host_id" => vec![7 + index; 16],
-        "schema_version" => vec![7; 16],
+        "schema_version" => {
+            let count = node.late.load(Ordering::SeqCst);
+            node.late.store(count.saturating_sub(1), Ordering::SeqCst);
+            vec![count; 16]
+        }
         "rpc_address" => vec![127, 0, 0, 1 + index],
-        "tokens" => [&b"\0\0\0\x01\0\0\0\x01"[..], &[b'0' + index]].concat(),
+        "tokens" => {
+            let part = (1_i128 << 64) / i128::from(node.place.nodes);
+            let end = i128::from(i64::MIN) + (i128::from(index) + 1) * part - 1;
+            elements(&[&end.to_string()])
+        }
         "data_center" => vec![b'd', b'c', b'1' + index],
+        "rack" => vec![b'r', b'1' + index],
+        "partitioner" => b"org.apache.cassandra.dht.Murmur3Partitioner".to_vec(),
+        "keyspace_name" => b"ycsb".to_vec(),
+        "replication" => elements(&["class", "SimpleStrategy", "replication_factor", "1"]),
         _ => b"dc1".to_vec(),
     }
 }
 
 fn column_type(name: &str) -> &'static [u8] {
     match name {
-        "host_id" | "schema_version" => &[0, 0x0c],
+        "schema_version" => &[0, 0x0c],
         "rpc_address" => &[0, 0x10],
-        "durable_writes" => &[0, 4],
-        "position" => &[0, 9],
         "tokens" => &[0, 0x22, 0, 0x0d],
-        "field_names" | "field_types" => &[0, 0x20, 0, 0x0d],
         "replication" => &[0, 0x21, 0, 0x0d, 0, 0x0d],
         _ => &[0, 0x0d],
     }
 }
 
-/// Flags, number and description of columns, all of one table.
-fn metadata(columns: &[String], keys: Option<u32>) -> Vec<u8> {
+/// Flags, number and description of columns, all of one table. Bind markers are described with
+/// that of the partition key, if it is bound.
+fn metadata(columns: &[String], keys: Option<Option<usize>>) -> Vec<u8> {
     let mut body = 1_i32.to_be_bytes().to_vec();
     body.extend_from_slice(&(columns.len() as u32).to_be_bytes());
-    body.extend(keys.into_iter().flat_map(u32::to_be_bytes));
+    if let Some(key) = keys {
+        body.extend_from_slice(&u32::from(key.is_some()).to_be_bytes());
+        body.extend(key.into_iter().flat_map(|index| (index as u16).to_be_bytes()));
+    }
     string(&mut body, "ycsb");
     string(&mut body, "usertable");
     for name in columns {
@@ -507,7 +565,8 @@ fn prepared(text: &str) -> Vec<u8> {
     let mut body = 4_i32.to_be_bytes().to_vec();
     string(&mut body, text);
     let markers: Vec<_> = (0..text.matches('?').count()).map(|n| format!("v{n}")).collect();
-    body.extend(metadata(&markers, Some(0)));
+    let key = text.strip_suffix("WHERE y_id = ?").map(|before| before.matches('?').count());
+    body.extend(metadata(&markers, Some(key)));
     let columns = columns(text);
     body.extend(metadata(&columns, None));
     body

@@ -19,7 +19,6 @@ impl TestServer for Keyspace {
     type Driver = Cql;
 
     const OPEN: Open<Cql> = Cql::open;
-    const VARIANTS: &'static [&'static str] = &["{}"];
     const SKIPS: &'static [(&'static str, &'static str)] = &[
         ("a_scan_reads_the_requested_number_of_records", "a scan is in the order of the tokens"),
         ("each_client_has_a_connection_unless_they_share", "all clients share a pool"),
@@ -29,39 +28,20 @@ impl TestServer for Keyspace {
         ("an_unreachable_or_mute_server_is_named_when_opening", "several nodes: failures.rs"),
     ];
     const IS_TEXT: bool = true;
-    const SIZES: [usize; 2] = [0, 1 << 20];
-    const TOO_LARGE: Option<(usize, &'static str)> = None;
     const MISSING: [Outcome; 2] = [Outcome::Ok, Outcome::Ok];
-    const RESTARTED: Outcome = Outcome::Ok;
 
     fn start() -> Self {
         let number = KEYSPACES.fetch_add(1, Ordering::SeqCst);
         Self(format!("kvmark_suite_{}_{number}", std::process::id()))
     }
 
-    fn start_encrypted(_: &str, _: &str) -> Self {
-        unreachable!("the test is skipped")
-    }
-
     fn address(&self) -> String {
         node(&self.0)
-    }
-
-    fn kill(&mut self) {
-        unreachable!("the test is skipped")
-    }
-
-    fn start_again(&mut self) {
-        unreachable!("the test is skipped")
     }
 
     fn count(&self, console: &mut AnyConsole) -> u64 {
         let rows = reply_to(console, &[&format!("SELECT count(*) AS n FROM {}.usertable", self.0)]);
         rows[0]["n"].as_u64().unwrap()
-    }
-
-    fn connections(&self, _: &mut AnyConsole) -> u64 {
-        unreachable!("the test is skipped")
     }
 
     fn removal(&self, key: &str) -> Vec<String> {

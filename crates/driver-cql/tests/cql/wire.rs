@@ -76,7 +76,7 @@ fn the_number_of_connections_is_the_configured_one() {
 }
 
 #[test]
-fn only_nodes_of_the_datacenter_receive_requests() {
+fn nodes_of_the_datacenter_and_the_rack_receive_requests() {
     let shares = |options| {
         let peers = Peer::cluster(2, |_, text| obey(text));
         let driver = open(&peers[0].address, options, &layout(1)).unwrap();
@@ -91,8 +91,12 @@ fn only_nodes_of_the_datacenter_receive_requests() {
     };
     assert_eq!(shares(json!({"datacenter": "dc2"})), [0, 40]);
     assert_eq!(shares(json!({"datacenter": "dc1"})), [40, 0]);
-    let [first, second] = shares(json!({"token_aware": false}));
-    assert!(first > 0 && second > 0, "{first} and {second}");
+    for options in [json!({}), json!({"token_aware": false})] {
+        let [first, second] = shares(options);
+        assert!(first > 0 && second > 0, "{first} and {second}");
+    }
+    assert_eq!(shares(json!({"rack": "r2", "token_aware": false})), [0, 40]);
+    assert_eq!(shares(json!({"rack": "r2", "datacenter": "dc1"})), [40, 0]);
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl TestServer for Dynalite {
         &[("each_client_has_a_connection_unless_they_share", "the API doesn't count connections")];
     const IS_TEXT: bool = true;
     /// An item has at most 400 KiB.
-    const SIZES: [usize; 2] = [0, 400_000];
+    const LARGEST: usize = 400_000;
     const TOO_LARGE: Option<(usize, &'static str)> =
         Some((500_000, "Item size has exceeded the maximum allowed size"));
     const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Ok];
@@ -105,10 +105,6 @@ impl TestServer for Dynalite {
     fn count(&self, console: &mut AnyConsole) -> u64 {
         let body = r#"{"TableName":"usertable","Select":"COUNT","ConsistentRead":true}"#;
         reply_to(console, &["Scan", body])["Count"].as_u64().unwrap()
-    }
-
-    fn connections(&self, _: &mut AnyConsole) -> u64 {
-        unreachable!("the test that counts them is skipped")
     }
 
     fn removal(&self, key: &str) -> Vec<String> {

@@ -9,7 +9,6 @@ use std::thread;
 
 use kvmark_driver::AnyConsole;
 use kvmark_driver_memcached::Memcached;
-use kvmark_plan::Outcome;
 use kvmark_testing::client::Open;
 use kvmark_testing::server::{TestServer, free_port, reply_to};
 use tempfile::TempDir;
@@ -87,15 +86,12 @@ impl TestServer for Server {
     type Driver = Memcached;
 
     const OPEN: Open<Memcached> = Memcached::open;
-    const VARIANTS: &'static [&'static str] = &["{}"];
     const SKIPS: &'static [(&'static str, &'static str)] =
         &[("a_scan_reads_the_requested_number_of_records", "memcached has no scan")];
     const IS_TEXT: bool = true;
-    const SIZES: [usize; 2] = [0, 1_000_000];
+    const LARGEST: usize = 1_000_000;
     const TOO_LARGE: Option<(usize, &'static str)> =
         Some((3_000_000, "the server answered: SERVER_ERROR object too large for cache"));
-    const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Miss];
-    const RESTARTED: Outcome = Outcome::Miss;
 
     fn start() -> Self {
         Self::start(&[])

@@ -88,10 +88,6 @@ impl TestServer for Ferret {
         ("each_client_has_a_connection_unless_they_share", "FerretDB doesn't count connections"),
         ("concurrent_writers_lose_nothing", "FerretDB 1.24 reads and writes without isolation"),
     ];
-    const IS_TEXT: bool = false;
-    const SIZES: [usize; 2] = [0, 1 << 20];
-    const TOO_LARGE: Option<(usize, &'static str)> = None;
-    const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Miss];
     const RESTARTED: Outcome = Outcome::Ok;
 
     fn start() -> Self {
@@ -122,10 +118,6 @@ impl TestServer for Ferret {
 
     fn count(&self, console: &mut AnyConsole) -> u64 {
         reply_to(console, &["count", r#"{ "count": "usertable" }"#])["n"].as_u64().unwrap()
-    }
-
-    fn connections(&self, _: &mut AnyConsole) -> u64 {
-        unreachable!("the test that counts them is skipped")
     }
 
     fn removal(&self, key: &str) -> Vec<String> {

@@ -70,12 +70,6 @@ impl TestServer for Server {
     type Driver = Postgres;
 
     const OPEN: Open<Postgres> = Postgres::open;
-    const VARIANTS: &'static [&'static str] = &["{}"];
-    const SKIPS: &'static [(&'static str, &'static str)] = &[];
-    const IS_TEXT: bool = false;
-    const SIZES: [usize; 2] = [0, 1 << 20];
-    const TOO_LARGE: Option<(usize, &'static str)> = None;
-    const MISSING: [Outcome; 2] = [Outcome::Miss, Outcome::Miss];
     const RESTARTED: Outcome = Outcome::Ok;
 
     fn start() -> Self {

@@ -66,12 +66,7 @@ impl TestServer for Redis {
     const OPEN: Open<Resp> = Resp::open;
     const VARIANTS: &'static [&'static str] =
         &["{}", r#"{ "protocol": 3, "pipeline_parts": true, "database": 5 }"#];
-    const SKIPS: &'static [(&'static str, &'static str)] = &[];
-    const IS_TEXT: bool = false;
-    const SIZES: [usize; 2] = [0, 1 << 20];
-    const TOO_LARGE: Option<(usize, &'static str)> = None;
     const MISSING: [Outcome; 2] = [Outcome::Ok, Outcome::Miss];
-    const RESTARTED: Outcome = Outcome::Miss;
 
     fn start() -> Self {
         Self::start(&[])

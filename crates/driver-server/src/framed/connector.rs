@@ -1,7 +1,10 @@
 //! Opens connections on separate threads, so that a poll never waits for one.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -32,7 +35,7 @@ pub(crate) struct Opened {
 }
 
 /// The threads that open a session's connections. After its drop, none begins another attempt.
-pub(crate) struct Connector<P: Protocol> {
+pub(crate) struct Connector<P> {
     pool: Arc<Pool<P>>,
     results: Receiver<Opened>,
     sender: Sender<Opened>,
@@ -41,24 +44,20 @@ pub(crate) struct Connector<P: Protocol> {
 }
 
 /// The state that the threads share.
-struct Pool<P: Protocol> {
+struct Pool<P> {
     protocol: Arc<P>,
-    queue: Mutex<Queue<P::Target>>,
+    queue: Mutex<Queue<P>>,
     changed: Condvar,
 }
 
-/// The attempts that no thread has begun.
-struct Queue<T> {
-    waiting: VecDeque<Attempt<T>>,
+type Work<P> = Box<dyn FnOnce(&P) + Send>;
+
+/// The work that no thread has begun.
+struct Queue<P> {
+    waiting: VecDeque<Work<P>>,
     threads: usize,
     idle: usize,
     is_closed: bool,
-}
-
-struct Attempt<T> {
-    target: T,
-    deadline: Deadline,
-    report: Box<dyn FnOnce(Result<Socket, Failure>) + Send>,
 }
 
 impl<P: Protocol> Connector<P> {
@@ -77,38 +76,36 @@ impl<P: Protocol> Connector<P> {
     /// Starts an attempt; the bell signals its end.
     pub(crate) fn begin(&self, connection: usize, attempt: u32, target: &P::Target) {
         let (sender, bell) = (self.sender.clone(), Arc::clone(&self.bell));
-        self.dial(target, move |result| {
+        let report = move |result| {
             // Both fail only if the session has ended.
             sender.send(Opened { connection, attempt, result }).ok();
             rustix::io::write(&bell, &1_u64.to_ne_bytes()).ok();
-        });
+        };
+        let deadline = Deadline::after(self.pool.protocol.connect_timeout());
+        let (target, own) = (target.clone(), report.clone());
+        let queued = self.queue(move |protocol| own(dial(protocol, &target, deadline)));
+        queued.unwrap_or_else(|failure| report(Err(failure)));
     }
 
-    /// Queues an attempt, and starts a thread if none is free for it.
-    fn dial(
-        &self,
-        target: &P::Target,
-        report: impl FnOnce(Result<Socket, Failure>) + Send + 'static,
-    ) {
-        let deadline = Deadline::after(self.pool.protocol.connect_timeout());
+    /// Queues work, and starts a thread if none is free for it.
+    fn queue(&self, work: impl FnOnce(&P) + Send + 'static) -> Result<(), Failure> {
         let mut queue = self.pool.lock();
-        let needs_thread = queue.waiting.len() >= queue.idle && queue.threads < THREADS_MAX;
-        if needs_thread {
+        if queue.waiting.len() >= queue.idle && queue.threads < THREADS_MAX {
             let pool = Arc::clone(&self.pool);
             let thread = thread::Builder::new().name("kvmark-connect".to_owned());
             match thread.stack_size(STACK_BYTES).spawn(move || pool.work()) {
                 Ok(_) => queue.threads += 1,
                 Err(error) if queue.threads == 0 => {
                     let text = format!("can't start a thread that opens connections ({error})");
-                    return report(Err(Failure::new(Outcome::Connection, text)));
+                    return Err(Failure::new(Outcome::Connection, text));
                 }
-                // Another thread will take the attempt.
+                // Another thread will do it.
                 Err(_) => {}
             }
         }
-        let (target, report) = (target.clone(), Box::new(report));
-        queue.waiting.push_back(Attempt { target, deadline, report });
+        queue.waiting.push_back(Box::new(work));
         self.pool.changed.notify_one();
+        Ok(())
     }
 
     /// The result of the next attempt that has ended.
@@ -124,25 +121,44 @@ impl<P: Protocol> Connector<P> {
     /// Opens connections to a server and waits for them.
     pub(crate) fn open(&self, target: &P::Target, count: usize) -> Result<Vec<Socket>, Failure> {
         let (sender, results) = channel();
-        let dial = || {
-            let sender = sender.clone();
-            // The receiver is gone if another attempt failed.
-            self.dial(target, move |result| drop(sender.send(result)));
-        };
-        let mut sockets = Vec::with_capacity(count);
-        let first = THREADS_MAX.min(count);
-        (0..first).for_each(|_| dial());
-        for begun in first..count + first {
-            sockets.push(results.recv().expect("this function holds a sender")?);
-            if begun < count {
-                dial();
-            }
+        let begun = Arc::new(AtomicUsize::new(0));
+        for _ in 0..THREADS_MAX.min(count) {
+            let (sender, begun, target) = (sender.clone(), Arc::clone(&begun), target.clone());
+            self.queue(move |protocol| {
+                let attempt = || {
+                    let deadline = Deadline::after(protocol.connect_timeout());
+                    (begun.fetch_add(1, Relaxed) < count).then(|| dial(protocol, &target, deadline))
+                };
+                let sockets: Result<Vec<_>, Failure> = iter::from_fn(attempt).collect();
+                if sockets.is_err() {
+                    // The other threads begin no more attempts.
+                    begun.store(count, Relaxed);
+                }
+                sender.send(sockets).ok();
+            })?;
         }
+        drop(sender);
+        let mut sockets = Vec::with_capacity(count);
+        for opened in results {
+            sockets.extend(opened?);
+        }
+        assert_eq!(sockets.len(), count, "each attempt has a result");
         Ok(sockets)
     }
 }
 
-impl<P: Protocol> Drop for Connector<P> {
+/// Opens a connection.
+fn dial<P: Protocol>(
+    protocol: &P,
+    target: &P::Target,
+    deadline: Deadline,
+) -> Result<Socket, Failure> {
+    let stream = protocol.dial(target, deadline);
+    let broken = |error| Failure::broken(&error);
+    deadline.judge(stream.and_then(|stream| stream.into_socket().map_err(broken)))
+}
+
+impl<P> Drop for Connector<P> {
     fn drop(&mut self) {
         let mut queue = self.pool.lock();
         queue.is_closed = true;
@@ -151,31 +167,26 @@ impl<P: Protocol> Drop for Connector<P> {
     }
 }
 
-impl<P: Protocol> Pool<P> {
-    fn lock(&self) -> MutexGuard<'_, Queue<P::Target>> {
+impl<P> Pool<P> {
+    fn lock(&self) -> MutexGuard<'_, Queue<P>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes attempts until there are none for a while.
+    /// Works until there is nothing to do for a while.
     fn work(&self) {
-        while let Some(Attempt { target, deadline, report }) = self.next() {
-            let stream = self.protocol.dial(&target, deadline);
-            let broken = |error| Failure::broken(&error);
-            let socket = stream.and_then(|stream| stream.into_socket().map_err(broken));
-            report(deadline.judge(socket));
+        loop {
+            let mut queue = self.lock();
+            queue.idle += 1;
+            let is_idle = |queue: &mut Queue<P>| queue.waiting.is_empty() && !queue.is_closed;
+            let waited = self.changed.wait_timeout_while(queue, IDLE, is_idle);
+            (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+            let Some(work) = queue.waiting.pop_front() else {
+                queue.threads -= 1;
+                return;
+            };
+            drop(queue);
+            work(&self.protocol);
         }
-    }
-
-    /// Waits for the next attempt; `None` ends the thread.
-    fn next(&self) -> Option<Attempt<P::Target>> {
-        let mut queue = self.lock();
-        queue.idle += 1;
-        let is_idle = |queue: &mut Queue<_>| queue.waiting.is_empty() && !queue.is_closed;
-        let waited = self.changed.wait_timeout_while(queue, IDLE, is_idle);
-        (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.idle -= 1;
-        let next = queue.waiting.pop_front();
-        queue.threads -= usize::from(next.is_none());
-        next
     }
 }

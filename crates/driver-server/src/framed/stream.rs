@@ -118,7 +118,8 @@ impl Stream {
     }
 
     /// The same connection with another deadline.
-    pub(super) fn until(mut self, deadline: Deadline) -> Self {
+    #[must_use]
+    pub fn until(mut self, deadline: Deadline) -> Self {
         self.transport.deadline = deadline;
         self
     }

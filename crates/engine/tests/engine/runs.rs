@@ -1,11 +1,19 @@
 //! Phases, stop rules, groups, outcomes and failures of whole runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::support::recording::Recording;
 use crate::support::{closed, completed, constant, plan, poisson, record, sim, total};
 use kvmark_driver::null::Null;
+use kvmark_driver::{
+    AnySession, Blocking, Capabilities, Description, Driver, Execution, Never, OpenError, Reply,
+    Request,
+};
 use kvmark_engine::{Control, EngineError, Leave, Observer, Progress, run};
 use kvmark_plan::*;
 use kvmark_record::{RunRecord, StoppedBy};
@@ -259,7 +267,10 @@ fn each_share_of_a_load_that_was_cut_short_goes_on_where_it_ended_itself() {
 #[test]
 fn a_load_without_matching_records_starts_from_the_beginning() {
     let store = Recording::default();
-    record(&long_load(), store.clone());
+    // With one client, an operation's number is its record's.
+    let mut alone = long_load();
+    alone.groups.iter_mut().for_each(|group| group.clients = 1);
+    record(&alone, store.clone());
     for (number, kind, key, _) in store.multiset() {
         // The end is missing, as after an interrupted load, and some records before it.
         if kind == Kind::Insert && (number >= 15_000 || number % 50 == 7) {
@@ -360,6 +371,85 @@ fn an_interrupt_ends_a_run_that_waits_for_its_probe_of_the_dataset() {
     let done = run(&integrity_plan(), store, folder.path(), None, &mut observer).unwrap();
     assert!(done.record.interrupted && done.failure.is_none());
     assert!(done.record.phases.is_empty());
+}
+
+/// A system whose sessions never open, or never close.
+struct Sticky {
+    opens: bool,
+    is_closing: Arc<AtomicBool>,
+}
+
+struct StickySession(Arc<AtomicBool>);
+
+fn hang() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+impl Driver for Sticky {
+    type Blocking = StickySession;
+    type Session = Never;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all(Execution::Blocking, true)
+    }
+
+    fn describe(&self) -> Description {
+        Recording::default().describe()
+    }
+
+    fn session(&self, _: u32) -> Result<AnySession<StickySession, Never>, OpenError> {
+        if !self.opens {
+            hang();
+        }
+        Ok(AnySession::Blocking(StickySession(Arc::clone(&self.is_closing))))
+    }
+}
+
+impl Blocking for StickySession {
+    fn execute(&mut self, _: &Request<'_>, _: &mut Reply) -> Outcome {
+        Outcome::Ok
+    }
+
+    fn last_failure(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Drop for StickySession {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+        hang();
+    }
+}
+
+/// Ends a run that is closing the system.
+struct Leaving(Arc<AtomicBool>);
+
+impl Observer for Leaving {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        if self.0.load(Relaxed) { Control::Abandon } else { Control::Continue }
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_run_whose_system_hangs_while_it_opens_or_closes() {
+    let mut plan = plan(closed(), 2);
+    plan.phases[0].groups[0].operations = Some(10);
+    let folder = tempfile::tempdir().unwrap();
+    let is_closing = Arc::new(AtomicBool::new(false));
+    let system = |opens| Sticky { opens, is_closing: Arc::clone(&is_closing) };
+    let mut observer = Impatient { after: 0, seen: 0, control: Control::Stop };
+    let error = run(&plan, system(false), folder.path(), None, &mut observer).unwrap_err();
+    assert!(matches!(error, EngineError::Interrupted), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let mut observer = Leaving(Arc::clone(&is_closing));
+    let done = run(&plan, system(true), folder.path(), None, &mut observer).unwrap();
+    assert!(done.abandoned && !done.record.interrupted && done.failure.is_none());
+    assert_eq!(total(&done.record, Kind::Read).count, 10);
 }
 
 /// Permits a phase after a number of calls, and stops the run after a number of polls.

@@ -246,7 +246,7 @@ def _store_facts(runs: Sequence[Run]) -> Mapping[str, StoreFacts]:
         by_store.setdefault(run.manifest.engine.system.system, []).append(run)
     facts = {store: _facts_of_store(own) for store, own in by_store.items()}
     if len(facts) > 1:
-        # One process measures all. Records before 2026-11-30 have memory of other engines in a peak.
+        # One process measures all: peaks of older records have memory of the other engines.
         facts = {store: replace(one, peak_memory_bytes=None) for store, one in facts.items()}
     return {store: one for store, one in facts.items() if one != _NO_FACTS}
 
