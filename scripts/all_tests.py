@@ -27,7 +27,7 @@ import with_cassandra
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "tests" / "may_be_skipped.toml"
-MOST_ALLOWED = 3
+MOST_ALLOWED = 4
 CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"), "test", "--release", "--locked",
          "--workspace", "--exclude", "kvmark-pyext")  # fmt: skip
 # Two processes a core: tests wait half of the time.
@@ -47,6 +47,7 @@ PROGRAMS = {
     "needs memcached": "memcached",
     "needs postgres": "postgres",
     "needs npm": "npm",
+    "needs ferretdb": "ferretdb",
     "needs strace": "strace",
     "needs valgrind": "valgrind",
 }
@@ -102,7 +103,8 @@ def provided(reason: str) -> Iterator[Mapping[str, str]]:
     program = PROGRAMS[reason]
     if not needs.has_program(program):
         package = {"postgres": "postgresql"}.get(program, program)
-        raise Missing(f"install it with `sudo apt-get install {package}`")
+        advice = f"install it with `sudo apt-get install {package}`"
+        raise Missing({"ferretdb": "build it (docs/guide/mongodb.md)"}.get(program, advice))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if reason == MANY_FILES:
         if hard != resource.RLIM_INFINITY and hard < 12_000:

@@ -64,15 +64,31 @@ def dynalite() -> tuple[subprocess.Popen[bytes], str]:
     script = f"require('{package}')({{ createTableMs: 5 }}).listen({port}, '{HOST}')"
     server = subprocess.Popen(["node", "-e", script], stdin=subprocess.DEVNULL)
     console = Console("dynamodb", {"address": f"{HOST}:{port}"})
-
-    def answers() -> bool:
-        with suppress(SystemUnderTestError):
-            console.ask("ListTables", "{}")
-            return True
-        return False
-
-    wait_until(answers, "dynalite answers")
+    wait_until(lambda: answers(console, "ListTables"), "dynalite answers")
     return server, f"{HOST}:{port}"
+
+
+def ferretdb(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """Starts FerretDB, which keeps documents in SQLite, on a free loopback port."""
+    needs("ferretdb")
+    (port,) = choose_ports(None)
+    server = subprocess.Popen(
+        ["ferretdb", "--handler=sqlite", f"--sqlite-url=file:{folder}/", f"--state-dir={folder}",
+         f"--listen-addr={HOST}:{port}", "--debug-addr=-", "--telemetry=disable",
+         "--log-level=ERROR"],
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    console = Console("mongodb", {"address": f"{HOST}:{port}"})
+    wait_until(lambda: answers(console, "ping"), "FerretDB answers")
+    return server, f"{HOST}:{port}"
+
+
+def answers(console: Console, command: str) -> bool:
+    """Whether a server answers a command without arguments."""
+    with suppress(SystemUnderTestError):
+        console.ask(command, "{}")
+        return True
+    return False
 
 
 def key_count(testbed: Testbed) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 from command_line import Kvmark
-from real_servers import dynalite, memcached_up, postgres_up, redis_up
+from real_servers import dynalite, ferretdb, memcached_up, postgres_up, redis_up
 
 from kvmark.testbed.console import Console, connect
 from kvmark.testbed.state import Testbed
@@ -114,6 +114,23 @@ class DynamoDb(Redis):
         return self.call("DescribeTable", TableName="usertable")["Table"]
 
 
+class MongoDb(Redis):
+    def __init__(self, user: Kvmark) -> None:
+        (user.folder / "ferretdb").mkdir()
+        self.server, address = ferretdb(user.folder / "ferretdb")
+        self.url = f"mongodb://{address}"
+        self.ask = Console("mongodb", {"address": address}).ask
+
+    def keys(self) -> set[str]:
+        find = {"find": "usertable", "projection": {"_id": 1}, "batchSize": 1000}
+        found = self.ask("find", json.dumps(find))
+        return {document["_id"] for document in found["cursor"]["firstBatch"]}
+
+    def put_foreign(self) -> None:
+        insert = {"insert": "usertable", "documents": [{"_id": f"{FOREIGN}1"}]}
+        self.ask("insert", json.dumps(insert))
+
+
 class RocksDb:
     """A folder; foreign records come from a run with another folder of runs."""
 
@@ -136,12 +153,12 @@ class RocksDb:
 Store = Redis | RocksDb
 
 
-@pytest.fixture(params=[Redis, Memcached, Postgres, DynamoDb, RocksDb])
+@pytest.fixture(params=[Redis, Memcached, Postgres, DynamoDb, MongoDb, RocksDb])
 def store(request: pytest.FixtureRequest, user: Kvmark) -> Iterator[Store]:
     """An empty store."""
     made: Store = request.param(user)
     yield made
-    if isinstance(made, DynamoDb):
+    if isinstance(made, DynamoDb | MongoDb):
         made.server.kill()
         made.server.wait()
 

@@ -32,7 +32,7 @@ NAMES_DRIVERS = ("Cargo.toml", "Cargo.lock", "crates/pyext/Cargo.toml", REGISTRY
 # Python that is about one system: imitated tools, other tools' results, testbeds.
 ABOUT_ONE_SYSTEM = re.compile(
     r"python/kvmark/(frontends|imports|catalog|testbed/\w+)/"
-    r"|python/kvmark/testbed/(dynamodb|embedded|memcached|postgres|system)\.py"
+    r"|python/kvmark/testbed/(dynamodb|embedded|memcached|mongodb|postgres|system)\.py"
 )
 FOR_TESTS = "crates/testing/"
 ENTRY = "crates/pyext/"

@@ -54,6 +54,7 @@ const DRIVERS: &[Entry] = &[
     entry!(kvmark_driver_resp::Resp, kvmark_driver_resp::options, Layout::of),
     entry!(kvmark_driver_memcached::Memcached, kvmark_driver_memcached::options, Layout::of),
     entry!(kvmark_driver_postgres::Postgres, kvmark_driver_postgres::options, Layout::of),
+    entry!(kvmark_driver_mongodb::MongoDb, kvmark_driver_mongodb::options, Layout::of),
     entry!(kvmark_driver_cql::Cql, || kvmark_driver_cql::options().iter().collect(), Layout::of),
     entry!(kvmark_driver_dynamodb::DynamoDb, kvmark_driver_dynamodb::options, Layout::of),
     entry!(

@@ -309,6 +309,9 @@ _DRIVERS: Final[Mapping[str, str | None]] = {
 }
 """The modules of this folder that have a `SYSTEM`, and the systems' drivers."""
 
+_CONTENTS_ONLY: Final = ("dynamodb", "mongodb")
+"""The drivers with a module of this folder for servers that kvmark can't start."""
+
 
 class _Systems(UserDict[str, Any]):
     """The systems by name. A module is loaded when its system is used."""
@@ -354,8 +357,8 @@ def contents_of(driver: str, options: DriverOptions, password: Secret | None) ->
         embedded = import_module("kvmark.testbed.embedded")
         contents: Contents = embedded.contents(driver, files, options["path"])
         return contents
-    if driver == "dynamodb":
-        of_server: Contents = import_module("kvmark.testbed.dynamodb").contents(options, password)
+    if driver in _CONTENTS_ONLY:
+        of_server: Contents = import_module(f"kvmark.testbed.{driver}").contents(options, password)
         return of_server
     kind = driven_by(driver)
     return None if kind is None else kind.contents(options, password)
