@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kvmark.errors import SpecError
 from kvmark.foreign_text import printable
 
-MOST_LISTED = 16
+MOST_LISTED = 20
 LONGEST_SHOWN = 60
 
 
