@@ -121,7 +121,7 @@ def embedded(report: str) -> None:
     """Embedded engines with 1,000,000 records, then synced, with two clients, and little memory."""
     words = ("--records", "1000000", "--duration", "3s", "--budget", "none", "--report", "none")
     must("ycsb", *words, *marked(report))
-    with TemporaryDirectory(dir=ROOT / "runs") as folder:
+    with TemporaryDirectory() as folder:
         stores = [f"{engine}:{folder}/{engine}" for engine in ENGINES]
         load = ("--workloads", "load", "--repetitions", "1")
         must("ycsb", *words, *load, *systems(stores))
