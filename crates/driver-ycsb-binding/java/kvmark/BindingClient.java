@@ -74,7 +74,9 @@ public final class BindingClient {
     } catch (final ClassNotFoundException absent) {
       return "there is no class " + binding + " on the class path";
     } catch (final Throwable failure) {
-      return "the binding " + binding + " can't " + step + " (" + described(failure) + ")";
+      return "the binding " + binding + " can't " + step + " (" + described(failure)
+          // Several instances may fail at once: each says it.
+          + OUTPUT.show() + ")";
     }
   }
 
@@ -202,15 +204,13 @@ public final class BindingClient {
     return sum;
   }
 
-  /** A failure's text with its cause and the last line that the binding printed. */
+  /** The text of a failure's cause. */
   private static String described(final Throwable failure) {
     Throwable cause = failure;
     while (cause.getCause() != null) {
       cause = cause.getCause();
     }
-    final String line = OUTPUT.take();
-    final String text = String.valueOf(cause).trim();
-    return line.isEmpty() ? text : text + "; it printed: " + line;
+    return String.valueOf(cause).trim();
   }
 
   /** What bindings print, of which the last line is kept. */
@@ -227,6 +227,10 @@ public final class BindingClient {
         last = line.toString().trim();
         line.reset();
       }
+    }
+
+    synchronized String show() {
+      return last.isEmpty() ? "" : "; it printed: " + last;
     }
 
     synchronized String take() {
