@@ -363,11 +363,23 @@ fn an_interrupt_ends_the_run_and_keeps_the_measurement() {
     assert!(count >= 100 && counts.sum::<u64>() == count, "{count}");
 }
 
+/// Interrupts a run when its store has a request, and so not while it opens.
+struct StopsWhenAsked(Recording);
+
+impl Observer for StopsWhenAsked {
+    fn progress(&mut self, _: &Progress) {}
+
+    fn poll(&mut self) -> Control {
+        let is_asked = !self.0.asked.lock().unwrap().is_empty();
+        if is_asked { Control::Stop } else { Control::Continue }
+    }
+}
+
 #[test]
 fn an_interrupt_ends_a_run_that_waits_for_its_probe_of_the_dataset() {
     let folder = tempfile::tempdir().unwrap();
     let store = Recording { hangs_from: Some(0), ..Recording::default() };
-    let mut observer = Impatient { after: 0, seen: 0, control: Control::Stop };
+    let mut observer = StopsWhenAsked(store.clone());
     let done = run(&integrity_plan(), store, folder.path(), None, &mut observer).unwrap();
     assert!(done.record.interrupted && done.failure.is_none());
     assert!(done.record.phases.is_empty());
