@@ -217,13 +217,8 @@ fn written(column: &ColumnType, kind: ValueType, bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
-
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            super::check(&bytes);
-        }
+        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

@@ -4,7 +4,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use kvmark_driver_server::framed::Exchanges as _;
 use kvmark_driver_server::framed::fuzz::Feed;
 
 use crate::http::Response;
@@ -19,10 +18,7 @@ thread_local! {
 fn feed() -> Feed<Settings> {
     let settings = Settings::parse(&BTreeMap::new()).expect("every option has a default");
     let server = settings.target().clone();
-    Feed::new(settings, server, |exchanges| {
-        exchanges.enter(0, u32::MAX, 0);
-        exchanges.fresh(|_| ());
-    })
+    Feed::ordered(settings, server)
 }
 
 /// Checks one input.
@@ -38,13 +34,8 @@ pub fn check(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
-
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            super::check(&bytes);
-        }
+        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 
 use kvmark_driver::{Columns, Reply, Request, Values};
 use kvmark_driver_server::Target;
-use kvmark_driver_server::framed::fuzz::{Feed, call, layout, request, statement};
-use kvmark_driver_server::framed::{
-    Exchanges as _, InFlightOperation as _, Progress, RequestReply as _,
-};
+use kvmark_driver_server::framed::fuzz::{Feed, call, finish, layout, request, statement};
+use kvmark_driver_server::framed::{InFlightOperation as _, Progress, RequestReply as _};
 use kvmark_plan::Kind;
 
 use crate::failure::{refused, refused_login};
@@ -52,10 +50,7 @@ fn feed() -> Feed<Settings> {
     let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
     let settings = Settings::parse(&options).expect("only the address is required");
     let server = Target::list("localhost", PORT).expect("it is an address").remove(0);
-    Feed::new(settings, server, |exchanges| {
-        exchanges.enter(0, u32::MAX, 0);
-        exchanges.fresh(|_| ());
-    })
+    Feed::ordered(settings, server)
 }
 
 fn dialect() -> Dialect {
@@ -159,18 +154,6 @@ fn take_all(dialect: &mut Dialect, request: &Request<'_>, frames: &[Vec<u8>]) {
     }
 }
 
-/// Checks the result of an operation.
-fn finish(operation: &mut MemcachedOperation, single: &mut Reply) {
-    match &operation.progress.failure {
-        Some(failure) => assert!(failure.text.len() < 2000, "a failure is one line"),
-        None => {
-            operation.outcome(single);
-            let reply = operation.reply(single);
-            assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
-        }
-    }
-}
-
 /// Writes a text as a member of a record and reads it back.
 fn write(bytes: &[u8]) {
     let (mut escaped, mut back) = (Vec::new(), Vec::new());
@@ -187,13 +170,8 @@ fn write(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
-
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            super::check(&bytes);
-        }
+        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

@@ -7,9 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Columns, Reply, Request};
-use kvmark_driver_server::framed::fuzz::{Feed, layout, request};
-use kvmark_driver_server::framed::{Exchanges as _, InFlightOperation as _, RequestReply as _};
+use kvmark_driver::{Columns, Request};
+use kvmark_driver_server::framed::fuzz::{self, Feed, layout, request};
 use kvmark_plan::Kind;
 
 use crate::message::{complete, reply};
@@ -45,10 +44,7 @@ fn settings() -> Settings {
 
 fn feed() -> Feed<Settings> {
     let target = settings().target;
-    Feed::new(settings(), target, |exchanges| {
-        exchanges.enter(0, u32::MAX, 0);
-        exchanges.fresh(|_| ());
-    })
+    Feed::ordered(settings(), target)
 }
 
 /// Passes a frame as the reply to an operation.
@@ -56,21 +52,11 @@ fn take(frame: &[u8], kind: Kind, id: u32) {
     let records = Records::new(&layout(&["f"]), &settings()).expect("the name is valid");
     let mut dialect = Dialect { records: Arc::new(records), latest: id.wrapping_sub(1) };
     let request = Request { columns: Columns::One(0), ..request(kind) };
-    let (mut operation, mut single) = (MongoDbOperation::default(), Reply::default());
-    operation.begin(&request, &mut dialect).expect("the key is UTF-8");
-    match operation.take(0, frame, &mut dialect, &mut single) {
-        Err(failure) => assert!(failure.text.len() < 2000, "a failure is short"),
-        Ok(()) => {
-            operation.outcome(&mut single);
-            let reply = operation.reply(&single);
-            assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
-        }
-    }
+    fuzz::take::<MongoDbOperation>(frame, &request, &mut dialect);
 }
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -78,10 +64,7 @@ mod tests {
 
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            super::check(&bytes);
-        }
+        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 
     proptest! {

@@ -7,9 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Columns, Reply, Request};
-use kvmark_driver_server::framed::fuzz::{Feed, layout, request};
-use kvmark_driver_server::framed::{Exchanges as _, InFlightOperation as _, RequestReply as _};
+use kvmark_driver::{Columns, Request};
+use kvmark_driver_server::framed::fuzz::{self, Feed, layout, request};
 use kvmark_plan::Kind;
 
 use crate::connect::Wire;
@@ -46,10 +45,7 @@ fn feed() -> Feed<Wire> {
     let settings = Settings::parse(&BTreeMap::new()).expect("each option has a default");
     let target = settings.target.clone();
     let wire = Wire::new(Arc::new(settings), std::iter::empty());
-    Feed::new(wire, target, |exchanges| {
-        exchanges.enter(0, u32::MAX, 0);
-        exchanges.fresh(|_| ());
-    })
+    Feed::ordered(wire, target)
 }
 
 /// Passes a frame as the reply to an operation.
@@ -57,26 +53,13 @@ fn take(frame: &[u8], kind: Kind, columns: Columns) {
     let records = Some(Records::new(&layout(&["f"])));
     let mut prepared = Arc::new(Prepared { texts: Vec::new(), records, statements: Vec::new() });
     let request = Request { columns, ..request(kind) };
-    let (mut operation, mut single) = (PostgresOperation::default(), Reply::default());
-    operation.begin(&request, &mut prepared).expect("a record can be read and deleted");
-    match operation.take(0, frame, &mut prepared, &mut single) {
-        Err(failure) => assert!(failure.text.len() < 2000, "a failure is short"),
-        Ok(()) => {
-            operation.outcome(&mut single);
-            assert!(single.cells.iter().all(|cell| cell.place.end <= single.bytes.len()));
-        }
-    }
+    fuzz::take::<PostgresOperation>(frame, &request, &mut prepared);
 }
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
-
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            super::check(&bytes);
-        }
+        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

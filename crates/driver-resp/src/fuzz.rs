@@ -55,10 +55,7 @@ pub fn check(bytes: &[u8]) {
 fn feed() -> Feed<Settings> {
     let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
     let settings = Settings::parse(&options).expect("only the address is required");
-    Feed::new(settings, server(), |exchanges| {
-        exchanges.enter(0, u32::MAX, 0);
-        kvmark_driver_server::framed::Exchanges::fresh(exchanges, |_| ());
-    })
+    Feed::ordered(settings, server())
 }
 
 fn server() -> Target {
@@ -186,13 +183,8 @@ fn write(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
-
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            super::check(&bytes);
-        }
+        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

@@ -176,7 +176,7 @@ fn again(block: &Block) {
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::seeds;
+    use kvmark_driver_server::framed::fuzz::{check_seeds, seeds};
 
     use super::*;
 
@@ -184,10 +184,7 @@ mod tests {
 
     #[test]
     fn every_seed_is_taken() {
-        for (path, bytes) in seeds(env!("CARGO_MANIFEST_DIR")) {
-            println!("{}", path.display());
-            check(&bytes);
-        }
+        check_seeds(env!("CARGO_MANIFEST_DIR"), check);
     }
 
     #[test]

@@ -10,8 +10,11 @@ use kvmark_driver::{Call, Columns, Completions, Layout, Reply, Request, Ticket, 
 use kvmark_plan::{Each, Kind, Outcome, SizeLaw, Statement};
 
 use super::connections::{Framed, Lost};
+use super::in_flight::InFlightOperation;
+use super::ordered::Ordered;
 use super::poll::{Handler, Poll};
-use super::protocol::Protocol;
+use super::protocol::{Exchanges as _, Protocol};
+use super::request_reply::RequestReply;
 use super::socket::Socket;
 use crate::failure::Failure;
 
@@ -20,6 +23,18 @@ pub const MEMORY_MAX: usize = 32 << 20;
 
 /// Longest input that is also split into single bytes.
 const SINGLE_MAX: usize = 512;
+
+/// Checks every seed input of the crate in this folder.
+///
+/// # Panics
+/// If a check fails, or there is no seed.
+#[expect(clippy::print_stdout, reason = "a test that fails names its input")]
+pub fn check_seeds(folder: &str, check: impl Fn(&[u8])) {
+    for (path, bytes) in seeds(folder) {
+        println!("{}", path.display());
+        check(&bytes);
+    }
+}
 
 /// The seed inputs of the crate in this folder.
 ///
@@ -87,6 +102,33 @@ pub fn call(statement: u32) -> Call<'static> {
     Call { statement, bytes, places, commands, widths }
 }
 
+/// Passes a frame as the reply to an operation with one request.
+///
+/// # Panics
+/// If a check fails.
+pub fn take<O: RequestReply>(frame: &[u8], request: &Request<'_>, context: &mut O::Context) {
+    let (mut operation, mut single) = (O::default(), Reply::default());
+    operation.begin(request, context).expect("the request can be sent");
+    let taken = operation.take(0, frame, context, &mut single);
+    operation.progress().failure = taken.err();
+    finish(&mut operation, &mut single);
+}
+
+/// Checks the result of an operation that has its replies.
+///
+/// # Panics
+/// If a check fails.
+pub fn finish<O: InFlightOperation>(operation: &mut O, single: &mut Reply) {
+    match &operation.progress().failure {
+        Some(failure) => assert!(failure.text.len() < 2000, "a failure is one line"),
+        None => {
+            operation.outcome(single);
+            let reply = operation.reply(single);
+            assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
+        }
+    }
+}
+
 /// The result of a stream of bytes.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken {
@@ -104,6 +146,19 @@ pub struct Feed<P: Protocol> {
     ask: fn(&mut P::Exchanges),
     frames: Vec<Vec<u8>>,
     closed: Option<String>,
+}
+
+impl<P: Protocol<Exchanges = Ordered>> Feed<P> {
+    /// A connection that expects any number of replies.
+    ///
+    /// # Panics
+    /// If the kernel refuses a thread.
+    pub fn ordered(protocol: P, target: P::Target) -> Self {
+        Self::new(protocol, target, |exchanges| {
+            exchanges.enter(0, u32::MAX, 0);
+            exchanges.fresh(|_| ());
+        })
+    }
 }
 
 impl<P: Protocol> Feed<P> {
