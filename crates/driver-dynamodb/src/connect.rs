@@ -32,8 +32,4 @@ impl Protocol for Settings {
     fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {
         Ok(Response::read(bytes)?.map(|response| response.length))
     }
-
-    fn may_come(exchanges: &Ordered, _first: u8) -> bool {
-        !exchanges.is_answered()
-    }
 }

@@ -35,12 +35,6 @@ impl Protocol for Settings {
     fn scan(scan: &mut Scan, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         scan.advance(bytes).map_err(Failure::from)
     }
-
-    /// A reply is expected only after a request. A full server reports that without a request.
-    #[inline]
-    fn may_come(exchanges: &Ordered, _first: u8) -> bool {
-        !exchanges.is_answered()
-    }
 }
 
 /// Logs in by a `set` of any key, or at least checks that the server answers. A server without

@@ -62,12 +62,6 @@ impl Protocol for Settings {
     fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {
         complete(bytes)
     }
-
-    /// A reply is expected only after a request.
-    #[inline]
-    fn may_come(exchanges: &Ordered, _first: u8) -> bool {
-        !exchanges.is_answered()
-    }
 }
 
 /// Sends a command and returns its reply.

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvmark_driver_server::framed::{Ordered, Protocol, Stream, ask};
+use kvmark_driver_server::framed::{Exchanges as _, Ordered, Protocol, Stream, ask};
 use kvmark_driver_server::timers::Deadline;
 use kvmark_driver_server::{Target, Tls};
 use kvmark_plan::Outcome;
@@ -85,11 +85,10 @@ impl Protocol for Wire {
         scan.advance(bytes)
     }
 
-    /// A reply is expected only after a request. Errors, notices and changed parameters may come at
-    /// any time.
+    /// Errors, notices and changed parameters may come at any time.
     #[inline]
     fn may_come(exchanges: &Ordered, first: u8) -> bool {
-        !exchanges.is_answered() || matches!(first, b'A' | b'E' | b'N' | b'S')
+        exchanges.awaits_frame() || matches!(first, b'A' | b'E' | b'N' | b'S')
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kvmark_driver_server::framed::{Framed, Ordered, Protocol, Stream, ask};
+use kvmark_driver_server::framed::{Exchanges as _, Framed, Ordered, Protocol, Stream, ask};
 use kvmark_driver_server::timers::Deadline;
 use kvmark_driver_server::{Credentials, Target};
 
@@ -39,10 +39,10 @@ impl Protocol for Settings {
         scan.advance(bytes).map_err(Failure::from)
     }
 
-    /// A push message is always expected, a reply only after a request.
+    /// A push message may come at any time.
     #[inline]
     fn may_come(exchanges: &Ordered, first: u8) -> bool {
-        !exchanges.is_answered() || first == b'>'
+        exchanges.awaits_frame() || first == b'>'
     }
 }
 

@@ -105,6 +105,12 @@ impl Exchanges for Ordered {
     /// The number of an exchange.
     type Key = u64;
 
+    /// A reply is expected only after a request.
+    #[inline]
+    fn awaits_frame(&self) -> bool {
+        !self.is_answered()
+    }
+
     #[inline]
     fn entered(&self) -> u64 {
         self.entered

@@ -46,8 +46,8 @@ pub trait Protocol: Send + Sync + 'static {
     /// Whether a frame with this first byte is expected. An unexpected frame makes the connection
     /// unusable because it would be assigned to the next request.
     #[inline]
-    fn may_come(_exchanges: &Self::Exchanges, _first: u8) -> bool {
-        true
+    fn may_come(exchanges: &Self::Exchanges, _first: u8) -> bool {
+        exchanges.awaits_frame()
     }
 }
 
@@ -71,6 +71,12 @@ pub trait Exchanges: Default {
 
     /// Whether there is no exchange.
     fn is_idle(&self) -> bool;
+
+    /// Whether the next frame is expected. A frame that names its exchange always is.
+    #[inline]
+    fn awaits_frame(&self) -> bool {
+        true
+    }
 
     /// The number of abandoned exchanges without a reply.
     fn late(&self) -> u32;
