@@ -105,13 +105,7 @@ impl<'a> Operation<'a> {
     /// are needed later.
     #[inline(always)]
     pub(crate) fn begin(&mut self, turn: ScheduledOp, shared: &mut Bound) {
-        // Passed one by one: a struct would be stored to memory before it is read.
-        self.begin_as(turn.phase, turn.number, turn.intended_ns, shared);
-    }
-
-    #[inline(always)]
-    fn begin_as(&mut self, phase: usize, number: u64, intended_ns: u64, shared: &mut Bound) {
-        self.draw(phase, number, intended_ns);
+        self.draw(turn);
         if self.group.taped {
             self.bind_taken(shared);
         } else {
@@ -170,19 +164,19 @@ impl<'a> Operation<'a> {
     }
 
     #[inline(always)]
-    fn draw(&mut self, phase: usize, number: u64, intended_ns: u64) {
-        if phase != self.turn.phase {
-            self.group = &self.sequence.phases[phase].groups[self.seat];
-            self.counter = self.sequence.counter(phase, self.group.group);
+    fn draw(&mut self, turn: ScheduledOp) {
+        if turn.phase != self.turn.phase {
+            self.group = &self.sequence.phases[turn.phase].groups[self.seat];
+            self.counter = self.sequence.counter(turn.phase, self.group.group);
             self.special = is_special(self.sequence, self.group);
         }
-        self.turn = ScheduledOp { phase, number, intended_ns };
+        self.turn = turn;
         self.read = None;
         let stream = &self.group.stream;
         if self.special {
-            self.draw_special(number);
+            self.draw_special(turn.number);
         } else {
-            stream.draw_into(number, &self.sequence.inserts, &mut self.draw);
+            stream.draw_into(turn.number, &self.sequence.inserts, &mut self.draw);
         }
         if self.draw.kind == Kind::Insert && self.draw.statement.is_none() && !self.group.taped {
             stream.insert_into(&mut self.draw, &self.sequence.inserts);
@@ -272,6 +266,9 @@ impl<'a> Operation<'a> {
     /// Takes an executed request. Returns whether the operation is complete.
     #[inline(always)]
     pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
+        if self.unpaced && self.read.is_none() {
+            self.turn.intended_ns = done.issued_ns;
+        }
         self.remember(&done, reply);
         match self.draw.kind {
             Kind::ReadModifyWrite => return self.end_part(done, rows),
@@ -323,9 +320,6 @@ impl<'a> Operation<'a> {
         let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
             let action = Action::Part(Kind::Read);
-            if self.unpaced {
-                self.turn.intended_ns = done.issued_ns;
-            }
             let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
             self.recorder.record(self.turn.phase, group, &part);
             if done.outcome.is_failure() {
@@ -345,9 +339,6 @@ impl<'a> Operation<'a> {
 
     #[inline(always)]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
-        if self.unpaced {
-            self.turn.intended_ns = whole.issued_ns;
-        }
         if self.group.logged {
             self.log(whole);
         }

@@ -151,6 +151,16 @@ impl OperationNumbers {
     }
 }
 
+/// The index of the last phase that has begun at an instant, or of the first one.
+#[inline(always)]
+fn last_begun(phases: &[Counter], instant_ns: u64) -> usize {
+    let mut phase = phases.len() - 1;
+    while phase > 0 && phases[phase].start_ns > instant_ns {
+        phase -= 1;
+    }
+    phase
+}
+
 impl Counter {
     fn new(numbers: &PhaseNumbers, turns: RoundRobin) -> Self {
         let limit = numbers.operations.map_or(u64::MAX, |all| turns.closed_numbers().of_first(all));
@@ -268,7 +278,7 @@ impl Unpaced<'_> {
 
     #[cold]
     fn enter_phase(&mut self, ready_ns: u64) {
-        let begun = self.phases.iter().rposition(|phase| phase.start_ns <= ready_ns).unwrap_or(0);
+        let begun = last_begun(self.phases, ready_ns);
         if begun != self.phase {
             (self.phase, self.chunk) = (begun, Cell::default());
         }
@@ -319,10 +329,7 @@ impl<'a> Source<'a> {
         match self {
             Self::Closed { phases, partition, think_time_ns, chunks } => {
                 let intended_ns = ready_ns + think_time_ns;
-                let mut phase = phases.len() - 1;
-                while phase > 0 && phases[phase].start_ns > intended_ns {
-                    phase -= 1;
-                }
+                let phase = last_begun(phases, intended_ns);
                 let local = phases[phase].take(&chunks[phase])?;
                 let number = partition.map_or(local, |partition| partition.nth(local));
                 Some(ScheduledOp { phase, number, intended_ns })

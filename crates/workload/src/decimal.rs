@@ -93,11 +93,11 @@ impl Decimal {
 
 /// Number of digits after the first ones of [`with_sixteen`].
 pub(crate) const SIXTEEN: usize = 16;
-/// Least number of [`with_sixteen`], and the end of its numbers.
+/// The numbers of [`with_sixteen`]: without `i64::MIN`, the only hash with a sign.
 const SIXTEEN_FROM: u64 = TEN_TO_THE_16TH;
-const SIXTEEN_UNTIL: u64 = 1000 * TEN_TO_THE_16TH;
+const SIXTEEN_UNTIL: u64 = i64::MIN.cast_unsigned();
 
-/// The text of a number from 10^16 to below 10^19: up to three digits with their number in the last
+/// The text of a number from 10^16 to below 2^63: up to three digits with their number in the last
 /// octet, then sixteen digits. `None` for other numbers.
 #[inline(always)]
 pub(crate) fn with_sixteen(number: u64) -> Option<([u8; 4], [u8; SIXTEEN])> {
@@ -172,9 +172,12 @@ mod tests {
             let with = with_sixteen(number).map(|(first, rest)| {
                 [&first[..first[3].into()], &rest].concat().into_iter().map(char::from).collect()
             });
-            let is_long = (17..20).contains(&number.to_string().len());
+            // Without a sign, and with more than sixteen digits.
+            let is_long = number.cast_signed() > 0 && number.to_string().len() > SIXTEEN;
             assert_eq!(with, is_long.then(|| number.to_string()));
         }
+        assert_eq!(with_sixteen(i64::MIN.cast_unsigned()), None);
+        assert!(with_sixteen(i64::MAX.cast_unsigned()).is_some());
         for number in [0, 1, -1, 9, -10, i64::from(i32::MIN), i64::MAX, i64::MIN] {
             assert_eq!(text(Decimal::of(number < 0, number.unsigned_abs())), number.to_string());
         }

@@ -41,7 +41,8 @@ pub(crate) struct KeyWriter {
     /// Length of the keys of numbers below 10^8, if padding makes them equally long and they fit
     /// into the blank.
     padded: Option<usize>,
-    /// Whether numbers of more than sixteen digits need no padding and fit into the blank.
+    /// Whether keys are hashed, and those of [`with_sixteen`] need no padding and fit into the
+    /// blank.
     is_short: bool,
     order: KeyOrder,
 }
@@ -53,16 +54,17 @@ impl KeyWriter {
         let zero_padding = text.zero_padding as usize;
         let length = prefix.len() + zero_padding;
         let padded = (zero_padding >= EIGHT && length <= BLANK).then_some(length);
-        let is_short = zero_padding <= SIXTEEN && prefix.len() + SIXTEEN + 4 <= BLANK;
+        let is_short = text.order == KeyOrder::Hashed
+            && zero_padding <= SIXTEEN
+            && prefix.len() + SIXTEEN + 4 <= BLANK;
         Self { prefix, blank, zero_padding, padded, is_short, order: text.order }
     }
 
     /// Appends the text of an ordinal.
     #[inline(always)]
     pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
-        if self.order == KeyOrder::Hashed
-            && let hash = ycsb_hash(ordinal)
-            && let (Some(digits), true) = (with_sixteen(hash.cast_unsigned()), self.is_short)
+        if self.is_short
+            && let Some(digits) = with_sixteen(ycsb_hash(ordinal).cast_unsigned())
         {
             return self.append_short(digits, bytes);
         }
@@ -71,15 +73,15 @@ impl KeyWriter {
 
     /// Appends a key of a number with more than sixteen digits.
     #[inline(always)]
-    fn append_short(&self, (first, sixteen): ([u8; 4], [u8; 16]), bytes: &mut Vec<u8>) {
+    fn append_short(&self, (first, sixteen): ([u8; 4], [u8; SIXTEEN]), bytes: &mut Vec<u8>) {
         let start = bytes.len();
         bytes.extend_from_slice(&self.blank);
         let digits = start + self.prefix.len();
         let end = digits + usize::from(first[3]);
         // The number of the first digits is overwritten.
         bytes[digits..digits + 4].copy_from_slice(&first);
-        bytes[end..end + 16].copy_from_slice(&sixteen);
-        bytes.truncate(end + 16);
+        bytes[end..end + SIXTEEN].copy_from_slice(&sixteen);
+        bytes.truncate(end + SIXTEEN);
     }
 
     #[inline(never)]
