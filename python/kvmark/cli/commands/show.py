@@ -122,7 +122,7 @@ def report(
         for name, *labels in (word.split("#") for word in words)
         for entry in reversed(entries_of(records, name, USABLE, bare_tags=False))
     }
-    judged = judge_and_keep(records, {entry.id: None for entry in chosen.values()})
+    judged = judge_and_keep(records, dict.fromkeys(entry.id for entry in chosen.values()))
     runs = (
         case
         for (_, *labels), entry in chosen.items()
