@@ -5,7 +5,7 @@
 //! Cassandra, `doc/native_protocol_v4.spec`, sections 4.1.8 and 4.2.6, and the system tables.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -24,6 +24,7 @@ use crate::frame::Reader;
 use crate::partitioner;
 use crate::rows::{Row, text};
 use crate::settings::Settings;
+use crate::shards::Sharding;
 use crate::strategy::Strategy;
 use crate::topology::{Node, Topology, Watch};
 use crate::wire::{Wire, select};
@@ -43,12 +44,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Greatest number of these checks, for one minute.
 const LOOKS: u32 = 300;
 
-const LOCAL: &str = "SELECT data_center, rack, tokens, partitioner FROM system.local \
+const LOCAL: &str = "SELECT data_center, rack, host_id, tokens, partitioner FROM system.local \
                      WHERE key = 'local'";
 /// Other nodes and their ports (Cassandra 4.0 and later).
 const PEERS_WITH_PORTS: &str =
-    "SELECT native_address, native_port, data_center, rack, tokens FROM system.peers_v2";
-const PEERS: &str = "SELECT rpc_address, data_center, rack, tokens FROM system.peers";
+    "SELECT native_address, native_port, data_center, rack, host_id, tokens FROM system.peers_v2";
+const PEERS: &str = "SELECT rpc_address, data_center, rack, host_id, tokens FROM system.peers";
 const KEYSPACES: &str = "SELECT keyspace_name, replication FROM system_schema.keyspaces";
 const SCHEMA: &str = "SELECT schema_version FROM system.local WHERE key = 'local'";
 
@@ -61,6 +62,8 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Vec<SocketAddr>,
     /// The keyspaces whose replicas are needed.
     keyspaces: BTreeSet<String>,
+    /// The shards of nodes, which are kept while these are down.
+    shardings: BTreeMap<SocketAddr, Sharding>,
 }
 
 impl Cluster {
@@ -71,6 +74,7 @@ impl Cluster {
             lines: Lines::new(Wire::new(settings, None)),
             nodes: Vec::new(),
             keyspaces: BTreeSet::new(),
+            shardings: BTreeMap::new(),
         };
         let contacts = &settings.address.nodes;
         let mut refusal = None;
@@ -99,12 +103,10 @@ impl Cluster {
     /// Reads the topology at a node, which becomes the first one.
     fn discover(&mut self, node: SocketAddr) -> Result<Topology, Failure> {
         let lines = &self.lines;
-        let local = select(lines, &node, LOCAL, &[])?.into_iter().next();
+        let local = select(lines, node, LOCAL, &[])?.into_iter().next();
         let local = local.ok_or_else(|| impossible("system.local is empty"))?;
-        let peers = match select(lines, &node, PEERS_WITH_PORTS, &[]) {
-            Err(failure) if failure.outcome == Outcome::Refused => {
-                select(lines, &node, PEERS, &[])?
-            }
+        let peers = match select(lines, node, PEERS_WITH_PORTS, &[]) {
+            Err(failure) if failure.outcome == Outcome::Refused => select(lines, node, PEERS, &[])?,
             peers => peers?,
         };
         let mut nodes: Vec<_> = peers.iter().filter_map(|row| peer(row, node.port())).collect();
@@ -114,14 +116,34 @@ impl Cluster {
         let partitioner = local.last().map(|name| text(name.as_deref())).unwrap_or_default();
         let mut strategies = Vec::new();
         if !self.keyspaces.is_empty() && partitioner.ends_with(partitioner::NAME) {
-            let rows = select(lines, &node, KEYSPACES, &[])?;
+            let rows = select(lines, node, KEYSPACES, &[])?;
             strategies.extend(rows.iter().filter_map(|row| {
                 let [name, replication] = row.first_chunk()?;
                 let name = Some(text(name.as_deref())).filter(|name| self.keyspaces.contains(name));
                 Some((name?, Strategy::parse(&texts(replication.as_deref()))?))
             }));
         }
+        self.find_shards();
+        for node in &mut nodes {
+            node.sharding = self.shardings.get(&node.address).copied();
+        }
         Ok(Topology::new(nodes, &strategies))
+    }
+
+    /// Asks the nodes for their shards, if the first one has some.
+    fn find_shards(&mut self) {
+        if !self.settings.shard_aware {
+            return;
+        }
+        for node in &self.nodes {
+            let wire = &self.lines.protocol;
+            let asked = self.lines.ask(&(*node).into(), &[], |stream, _| wire.supported(stream));
+            let Ok(supported) = asked else { continue };
+            match Sharding::read(&supported, self.settings.tls.is_some()) {
+                Some(sharding) => _ = self.shardings.insert(*node, sharding),
+                None => return,
+            }
+        }
     }
 
     /// Waits until all nodes that can be reached have the same schema.
@@ -129,7 +151,7 @@ impl Cluster {
         let mut nodes = self.nodes.clone();
         for _ in 0..LOOKS {
             let mut versions = BTreeSet::new();
-            nodes.retain(|node| match select(&self.lines, node, SCHEMA, &[]) {
+            nodes.retain(|node| match select(&self.lines, *node, SCHEMA, &[]) {
                 Ok(version) => {
                     versions.insert(version);
                     true
@@ -187,7 +209,7 @@ impl Cluster {
 
     /// Opens the control connection at the first node, and publishes the topology.
     fn begin(&mut self, watch: &Weak<Watch>) -> Result<Stream, Failure> {
-        let events = self.lines.protocol.subscribe(&self.nodes[0])?;
+        let events = self.lines.protocol.subscribe(self.nodes[0])?;
         self.refresh(watch).map(|()| events)
     }
 
@@ -226,7 +248,7 @@ fn await_change(mut events: Stream, watch: &Weak<Watch>) -> Result<Stream, Failu
 /// without an address or without tokens doesn't answer requests.
 fn peer(row: &Row, port: u16) -> Option<Node> {
     let (address, place) = row.split_last_chunk()?;
-    let [_, _, Some(_)] = place else { return None };
+    let [_, _, _, Some(_)] = place else { return None };
     let port = match address.get(1) {
         Some(port) => u16::try_from(Reader(port.as_deref()?).int()?).ok()?,
         None => port,
@@ -235,12 +257,14 @@ fn peer(row: &Row, port: u16) -> Option<Node> {
     Some(described(SocketAddr::new(host, port), place))
 }
 
-/// A node with this datacenter, rack and tokens.
-fn described(address: SocketAddr, place: &[Option<Vec<u8>>; 3]) -> Node {
-    let [datacenter, rack, tokens] = place.each_ref().map(Option::as_deref);
+/// A node with this datacenter, rack, host and tokens.
+fn described(address: SocketAddr, place: &[Option<Vec<u8>>; 4]) -> Node {
+    let [datacenter, rack, host, tokens] = place.each_ref().map(Option::as_deref);
     let name = |name: Option<&[u8]>| name.map(|name| text(Some(name)));
     let tokens = texts(tokens).iter().filter_map(|token| token.parse().ok()).collect();
-    Node { address, datacenter: name(datacenter), rack: name(rack), tokens }
+    let host = host.and_then(|id| id.try_into().ok());
+    let (datacenter, rack) = (name(datacenter), name(rack));
+    Node { address, datacenter, rack, host, sharding: None, tokens }
 }
 
 /// The elements of a collection of texts.
@@ -260,18 +284,19 @@ mod tests {
         put_long(&mut tokens, b"42");
         let [host, port, datacenter, rack] =
             [&[127, 0, 0, 2][..], &[0, 0, 0x23, 0x53], b"dc1", b"r1"].map(|one| Some(one.to_vec()));
-        let tokens = Some(tokens);
-        let place = [datacenter, rack, tokens];
+        let place = [datacenter, rack, Some(vec![7; 16]), Some(tokens)];
         let row =
             |address: &[Option<Vec<u8>>], place: &[Option<Vec<u8>>]| [address, place].concat();
         let with_port = peer(&row(&[host.clone(), port.clone()], &place), 9042).unwrap();
         assert_eq!(with_port.address, "127.0.0.2:9043".parse().unwrap());
         assert_eq!(with_port.datacenter.as_deref(), Some("dc1"));
         assert_eq!(with_port.rack.as_deref(), Some("r1"));
+        assert_eq!(with_port.host, Some([7; 16]));
         assert_eq!(with_port.tokens, [-7, 42]);
         let without = peer(&row(std::slice::from_ref(&host), &place), 9042).unwrap();
         assert_eq!(without.address, "127.0.0.2:9042".parse().unwrap());
-        let no_tokens = [place[0].clone(), place[1].clone(), None];
+        let mut no_tokens = place.clone();
+        no_tokens[3] = None;
         for row in [
             row(&[None], &place),
             row(&[host.clone(), None], &place),

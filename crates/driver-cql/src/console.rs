@@ -27,7 +27,7 @@ impl Console {
 
     fn rows(&self, statement: &str) -> Result<Value, Failure> {
         let wire = &self.0.protocol;
-        let body = self.0.ask(&self.place()?, &[], |stream, _| {
+        let body = self.0.ask(&self.place()?.into(), &[], |stream, _| {
             wire.query(stream, statement, &[], wire.settings.read)
         })?;
         rows(&body)

@@ -40,7 +40,7 @@ const PLACES: [&str; 12] = [
 /// Describes the cluster, as far as known.
 pub(crate) fn describe(cluster: &Cluster, keyspace: Option<&str>) -> Description {
     let Cluster { lines, nodes, .. } = cluster;
-    let read = |query: &str, values: &[&str]| texts(lines, &nodes[0], query, values);
+    let read = |query: &str, values: &[&str]| texts(lines, nodes[0], query, values);
     let ask = |query: &str, values: &[&str]| read(query, values).unwrap_or_default();
     let one = |query: &str| Some(ask(query, &[]).first()?.first()?.clone());
     let mut configuration = BTreeMap::new();
@@ -102,7 +102,7 @@ pub(crate) fn settle(lines: &Lines<Wire>, nodes: &[Node]) -> Result<(), OpenErro
 fn is_busy(lines: &Lines<Wire>, nodes: &[Node]) -> Result<Option<bool>, Failure> {
     let query = "SELECT task_id FROM system_views.sstable_tasks";
     for node in nodes {
-        match select(lines, &node.address, query, &[]) {
+        match select(lines, node.address, query, &[]) {
             Ok(tasks) if tasks.is_empty() => {}
             Ok(_) => return Ok(Some(true)),
             Err(failure) => match failure.outcome {

@@ -48,6 +48,14 @@ pub(crate) enum Compression {
     Snappy,
 }
 
+/// What precedes the body of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Note<'a> {
+    Warning(&'a str),
+    /// A part of the payload: its name and its value.
+    Payload(&'a [u8], &'a [u8]),
+}
+
 /// A complete frame of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
@@ -90,34 +98,34 @@ impl<'a> Frame<'a> {
         self.stream == EVENTS
     }
 
-    /// The decompressed body without extensions; warnings are passed to `warned`.
+    /// The decompressed body without extensions, which are passed to `noted`.
     #[inline]
     pub(crate) fn body(
         &self,
         compression: Option<Compression>,
-        warned: impl FnMut(&str),
+        noted: impl FnMut(Note<'_>),
     ) -> Result<Cow<'a, [u8]>, Failure> {
         if self.flags & (COMPRESSED | TRACED | WITH_PAYLOAD | WITH_WARNINGS) == 0 {
             return Ok(Cow::Borrowed(self.body));
         }
-        self.opened(compression, warned)
+        self.opened(compression, noted)
     }
 
     #[cold]
     fn opened(
         &self,
         compression: Option<Compression>,
-        warned: impl FnMut(&str),
+        noted: impl FnMut(Note<'_>),
     ) -> Result<Cow<'a, [u8]>, Failure> {
         if self.flags & COMPRESSED == 0 {
-            let rest = skip_extensions(self.flags, self.body, warned);
+            let rest = skip_extensions(self.flags, self.body, noted);
             return rest.map(Cow::Borrowed).ok_or_else(cut_off);
         }
         let Some(compression) = compression else {
             return Err(impossible("it is compressed without an agreement"));
         };
         let mut body = compression.decompress(self.body)?;
-        let rest = skip_extensions(self.flags, &body, warned).ok_or_else(cut_off)?.len();
+        let rest = skip_extensions(self.flags, &body, noted).ok_or_else(cut_off)?.len();
         body.drain(..body.len() - rest);
         Ok(Cow::Owned(body))
     }
@@ -165,20 +173,19 @@ impl Compression {
 }
 
 /// The body after trace, warnings and payload.
-fn skip_extensions(flags: u8, body: &[u8], mut warned: impl FnMut(&str)) -> Option<&[u8]> {
+fn skip_extensions(flags: u8, body: &[u8], mut noted: impl FnMut(Note<'_>)) -> Option<&[u8]> {
     let mut body = Reader(body);
     if flags & TRACED != 0 {
         body.take(16)?;
     }
     if flags & WITH_WARNINGS != 0 {
         for _ in 0..body.short()? {
-            warned(&String::from_utf8_lossy(body.short_bytes()?));
+            noted(Note::Warning(&String::from_utf8_lossy(body.short_bytes()?)));
         }
     }
     if flags & WITH_PAYLOAD != 0 {
         for _ in 0..body.short()? {
-            body.short_bytes()?;
-            body.bytes()?;
+            noted(Note::Payload(body.short_bytes()?, body.bytes()?.unwrap_or_default()));
         }
     }
     Some(body.0)
@@ -313,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_skipped_and_warnings_reported() {
+    fn extensions_are_skipped_and_reported() {
         let mut body = vec![1; 16];
         body.extend_from_slice(&2_u16.to_be_bytes());
         put_short(&mut body, b"one");
@@ -323,13 +330,12 @@ mod tests {
         put_long(&mut body, b"value");
         body.extend_from_slice(b"answer");
         let bytes = frame(TRACED | WITH_WARNINGS | WITH_PAYLOAD, &body);
-        let mut warnings = Vec::new();
+        let mut notes = Vec::new();
         let frame = Frame::read(&bytes);
-        let answer = frame.body(None, |text| warnings.push(text.to_owned())).unwrap();
-        assert_eq!(
-            (&*answer, warnings),
-            (&b"answer"[..], vec!["one".to_owned(), "two".to_owned()])
-        );
+        let answer = frame.body(None, |note| notes.push(format!("{note:?}"))).unwrap();
+        assert_eq!(*answer, *b"answer");
+        let payload = format!("{:?}", Note::Payload(b"key", b"value"));
+        assert_eq!(notes, [r#"Warning("one")"#, r#"Warning("two")"#, &payload]);
         for end in 0..body.len() - b"answer".len() {
             assert!(skip_extensions(0x0e, &body[..end], |_| ()).is_none());
         }

@@ -18,12 +18,13 @@ use kvmark_driver_server::framed::fuzz::Feed;
 use kvmark_plan::ValueType;
 
 use crate::failure::{Failure, NodeError};
-use crate::frame::{self, Compression, Frame, HEADER};
+use crate::frame::{self, Compression, Frame, HEADER, Note};
 use crate::retry::{self, Decision, Repeats};
 use crate::rows::{self, Answer, Rows};
 use crate::settings::{Consistency, Retry, Settings};
+use crate::shards::{Tablet, Tablets};
 use crate::types::{ColumnType, NativeType};
-use crate::wire::{Wire, compressions};
+use crate::wire::{Wire, supported};
 use crate::{decode, encode, text};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
@@ -81,7 +82,7 @@ fn feed() -> Feed<Wire> {
     let wire =
         Wire { limit: settings.connect_timeout, settings: Arc::new(settings), keyspace: None };
     let node = SocketAddr::from((Ipv4Addr::LOCALHOST, 9042));
-    Feed::new(wire, node, |exchanges| {
+    Feed::new(wire, node.into(), |exchanges| {
         exchanges.enter(0, 0);
         exchanges.fresh(|_| ());
     })
@@ -117,14 +118,19 @@ fn as_one(bytes: &[u8]) -> Option<Vec<u8>> {
 fn read(bytes: &[u8]) {
     let frame = Frame::read(bytes);
     for compression in COMPRESSIONS {
-        let mut warned = 0;
-        let body = frame.body(compression, |text| warned += text.len());
+        let body = frame.body(compression, |note| {
+            if let Note::Payload(_, value) = note
+                && let Some(tablet) = Tablet::read(value)
+            {
+                Tablets::default().learn(&tablet, ());
+            }
+        });
         let Ok(body) = body else { continue };
         if let Ok(Answer::Rows(rows)) = rows::read(&body) {
             take(&rows, &body);
         }
         refuse(&body);
-        compressions(&body).ok();
+        supported(&body).ok();
         rows::preparation(&body).ok();
         rows::table(&body).ok();
     }

@@ -10,8 +10,8 @@
 //! (see `text.rs`, `session.rs`). A request is sent once unless the option `retry` allows more. A
 //! request that finds no node waits for an attempt to reconnect.
 //!
-//! The protocol version is 4. Version 5, shard-aware ports and speculative execution aren't
-//! supported.
+//! ScyllaDB's shards have own connections (see `shards.rs`). The protocol version is 4. Version 5
+//! and speculative execution aren't supported.
 
 mod address;
 mod cluster;
@@ -36,6 +36,7 @@ mod rows;
 mod schema;
 mod session;
 mod settings;
+mod shards;
 mod statement;
 mod strategy;
 mod text;

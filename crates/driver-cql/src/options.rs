@@ -35,7 +35,7 @@ pub fn statement_options() -> &'static [OptionDoc] {
     &STATEMENT_TABLE
 }
 
-static TABLE: [OptionDoc; 28] = [
+static TABLE: [OptionDoc; 29] = [
     option("address", Accepts::Text("host[:port][,host…][/keyspace]"), Some("127.0.0.1:9042"))
         .meaning("Nodes to begin with: [user[:password]@]host[:port][,host…][/keyspace]."),
     option("keyspace", Accepts::Text("a keyspace's name"), Some("ycsb")).meaning(
@@ -79,6 +79,10 @@ static TABLE: [OptionDoc; 28] = [
         .meaning("Rack whose replicas and nodes are preferred to others of the datacenter."),
     option("token_aware", Accepts::SWITCH, Some("true")).meaning(
         "Whether a request goes to a replica of its partition; else to all nodes, round-robin.",
+    ),
+    option("shard_aware", Accepts::SWITCH, Some("true")).meaning(
+        "Whether a worker has connections to each shard of ScyllaDB's nodes, and a request goes to \
+         the shard of its partition.",
     ),
     option("request_timeout_ms", Accepts::Whole { min: 0, max: HOUR_MS }, Some("0"))
         .meaning("Limit on a request with its retries, beside the run's own; 0 for none."),

@@ -39,7 +39,7 @@ impl Prepared {
     /// execution.
     pub(crate) fn repeat_at(&self, nodes: &[SocketAddr], lines: &Lines<Wire>) {
         for node in nodes {
-            let prepared = lines.ask(node, &[], |stream, _| {
+            let prepared = lines.ask(&(*node).into(), &[], |stream, _| {
                 let mut texts = self.texts.iter();
                 texts.try_for_each(|text| lines.protocol.prepare(stream, &text.cql).map(drop))
             });

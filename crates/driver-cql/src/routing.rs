@@ -7,6 +7,7 @@ use kvmark_driver_server::framed::Framed;
 
 use crate::prepared::Prepared;
 use crate::settings::Settings;
+use crate::shards::{Endpoint, Sharding, Tablet, Tablets};
 use crate::text::Text;
 use crate::topology::{Node, Topology, Watch};
 use crate::wire::Wire;
@@ -20,17 +21,27 @@ pub(crate) struct Routing {
     token_aware: bool,
     datacenter: Option<String>,
     rack: Option<String>,
-    /// The connection node of each node of the topology.
-    nodes: Vec<usize>,
-    /// The distance of each node of the topology: 0 in the configured rack and datacenter, 1 in
-    /// another rack, 2 in another datacenter.
-    distances: Vec<usize>,
-    /// The nodes by distance.
+    /// The nodes of the topology.
+    seats: Vec<Seat>,
+    /// The endpoints of nodes by distance.
     by_distance: [Vec<usize>; 3],
     /// The ring of each text's keyspace.
     rings: Vec<Option<usize>>,
+    /// The first text with the same table, of each text.
+    tables: Vec<u32>,
+    /// The tablets of that table: nodes of the topology and their shards.
+    tablets: Vec<Tablets<Vec<(u32, u16)>>>,
     /// The position of the round-robin.
     position: usize,
+}
+
+/// The connections to a node of the topology.
+struct Seat {
+    /// 0 in the configured rack and datacenter, 1 in another rack, 2 in another datacenter.
+    distance: usize,
+    sharding: Option<Sharding>,
+    /// Servers of connections: the node's shards, or the node.
+    endpoints: Vec<usize>,
 }
 
 impl Routing {
@@ -50,39 +61,67 @@ impl Routing {
         self.watch.version() != self.version
     }
 
-    /// Adopts the latest topology and connects to its nodes. Returns the nodes that left the
+    /// Adopts the latest topology and connects to its nodes. Returns the endpoints that left the
     /// cluster.
     pub(crate) fn renew(&mut self, prepared: &Prepared, framed: &mut Framed<Wire>) -> Vec<usize> {
         self.version = self.watch.version();
         self.topology = self.watch.latest();
-        let before = std::mem::take(&mut self.nodes);
-        let index = |place: &Node| framed.find_or_add(&place.address);
-        self.nodes = self.topology.nodes.iter().map(index).collect();
-        let is_in =
-            |wanted: &Option<String>, place: &Option<String>| wanted.is_none() || wanted == place;
-        let distance = |node: &Node| match is_in(&self.datacenter, &node.datacenter) {
-            true => usize::from(!is_in(&self.rack, &node.rack)),
-            false => 2,
+        let before: Vec<_> = self.endpoints().collect();
+        let seat = |node: &Node| {
+            let endpoints = Endpoint::all(node.address, node.sharding);
+            let endpoints = endpoints.iter().map(|endpoint| framed.find_or_add(endpoint)).collect();
+            Seat { distance: self.distance(node), sharding: node.sharding, endpoints }
         };
-        self.distances = self.topology.nodes.iter().map(distance).collect();
+        self.seats = self.topology.nodes.iter().map(seat).collect();
         self.by_distance = [0, 1, 2].map(|wanted| {
-            let nodes = self.nodes.iter().zip(&self.distances);
-            nodes.filter(|(_, distance)| **distance == wanted).map(|(node, _)| *node).collect()
+            let seats = self.seats.iter().filter(|seat| seat.distance == wanted);
+            seats.flat_map(|seat| &seat.endpoints).copied().collect()
         });
+        let texts = &prepared.texts;
         let ring = |text: &Text| self.topology.ring_index(text.keyspace.as_deref()?);
-        self.rings = prepared.texts.iter().map(ring).collect();
-        before.into_iter().filter(|node| !self.nodes.contains(node)).collect()
+        self.rings = texts.iter().map(ring).collect();
+        let table = |text: &Text| (text.keyspace.clone(), text.table.clone());
+        let first = |text| texts.iter().position(|other| table(other) == table(text));
+        self.tables = texts.iter().map(|text| first(text).unwrap_or_default() as u32).collect();
+        // Their nodes may have other positions now; replies name them again.
+        self.tablets = texts.iter().map(|_| Tablets::default()).collect();
+        before.into_iter().filter(|old| !self.endpoints().any(|new| new == *old)).collect()
     }
 
-    /// Whether requests are routed by token, which a single node doesn't need.
+    fn distance(&self, node: &Node) -> usize {
+        let is_in =
+            |wanted: &Option<String>, place: &Option<String>| wanted.is_none() || wanted == place;
+        match is_in(&self.datacenter, &node.datacenter) {
+            true => usize::from(!is_in(&self.rack, &node.rack)),
+            false => 2,
+        }
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = usize> {
+        self.seats.iter().flat_map(|seat| &seat.endpoints).copied()
+    }
+
+    /// Remembers the tablet of a request that came to another node or shard.
+    #[cold]
+    pub(crate) fn learn(&mut self, text: u32, tablet: &Tablet) {
+        let nodes = &self.topology.nodes;
+        let index = |host| Some(nodes.iter().position(|node| node.host == Some(host))? as u32);
+        let place = |(host, shard): &([u8; 16], u16)| Some((index(*host)?, *shard));
+        let replicas: Vec<_> = tablet.replicas.iter().filter_map(place).collect();
+        if !replicas.is_empty() {
+            self.tablets[self.tables[text as usize] as usize].learn(tablet, replicas);
+        }
+    }
+
+    /// Whether requests are routed by token, which a single endpoint doesn't need.
     #[inline]
     pub(crate) fn by_token(&self) -> bool {
-        self.token_aware && self.nodes.len() > 1
+        self.token_aware && self.endpoints().nth(1).is_some()
     }
 
     /// The connection for a request: to a replica that is up, or else to another node that is up,
-    /// both round-robin. If all nodes are down, a connection to wait for. `tried` are excluded
-    /// nodes.
+    /// both round-robin. If all nodes are down, a connection to wait for. `tried` are endpoints of
+    /// excluded nodes.
     #[inline]
     pub(crate) fn choose(
         &mut self,
@@ -93,47 +132,84 @@ impl Routing {
         tried: &[usize],
     ) -> usize {
         self.position = self.position.wrapping_add(1);
-        let open = |node: usize| {
-            if tried.contains(&node) { None } else { open_connection(framed, node, ticket) }
+        let open = |endpoint: usize| {
+            let is_tried = is_of_any(framed, endpoint, tried);
+            if is_tried { None } else { open_connection(framed, endpoint, ticket) }
         };
-        let ring = self.rings.get(text as usize).copied().flatten();
-        if let (Some(ring), Some(token)) = (ring, token) {
-            let replicas = self.topology.replicas(ring, token);
-            for wanted in [0, 1] {
-                let near = |replica: &u32| {
-                    let replica = *replica as usize;
-                    (self.distances[replica] == wanted).then(|| self.nodes[replica])
-                };
-                let replica = round_robin(replicas, self.position, |replica| open(near(replica)?));
-                if let Some(index) = replica {
-                    return index;
-                }
-            }
+        if let Some(index) = token.and_then(|token| self.replica(text, token, open)) {
+            return index;
         }
         let mut groups = self.by_distance.iter();
         groups
-            .find_map(|nodes| round_robin(nodes, self.position, |node| open(*node)))
+            .find_map(|endpoints| round_robin(endpoints, self.position, |one| open(*one)))
             .unwrap_or_else(|| self.awaited(framed, ticket))
+    }
+
+    /// The connection to a replica of a token.
+    #[inline]
+    fn replica(
+        &self,
+        text: u32,
+        token: i64,
+        open: impl Fn(usize) -> Option<usize>,
+    ) -> Option<usize> {
+        let table = *self.tables.get(text as usize)?;
+        if let Some(replicas) = self.tablets[table as usize].replicas(token) {
+            return self.nearest(replicas, |_, (node, shard)| (node, Some(shard)), open);
+        }
+        let replicas = self.topology.replicas(self.rings[text as usize]?, token);
+        let shard = |seats: &[Seat], node: u32| {
+            let sharding = seats[node as usize].sharding;
+            (node, sharding.map(|sharding| sharding.of_token(token)))
+        };
+        self.nearest(replicas, shard, open)
+    }
+
+    /// The connection to one of the nearest replicas that are up.
+    #[inline]
+    fn nearest<R: Copy>(
+        &self,
+        replicas: &[R],
+        place: impl Fn(&[Seat], R) -> (u32, Option<u16>),
+        open: impl Fn(usize) -> Option<usize>,
+    ) -> Option<usize> {
+        [0, 1].into_iter().find_map(|wanted| {
+            round_robin(replicas, self.position, |replica| {
+                let (node, shard) = place(&self.seats, *replica);
+                let seat = &self.seats[node as usize];
+                let shard = usize::from(shard.unwrap_or_default());
+                let endpoint = seat.endpoints.get(shard).or(seat.endpoints.first())?;
+                if seat.distance == wanted { open(*endpoint) } else { None }
+            })
+        })
     }
 
     /// The connection to wait for when no node is up.
     #[cold]
     fn awaited(&self, framed: &Framed<Wire>, ticket: Ticket) -> usize {
-        let nodes = self.by_distance.iter().find(|nodes| !nodes.is_empty());
-        let nodes = nodes.map_or(&[][..], Vec::as_slice);
-        let node = nodes.get(self.position % nodes.len().max(1)).copied().unwrap_or_default();
-        framed.index(node, ticket)
+        let endpoints = self.by_distance.iter().find(|endpoints| !endpoints.is_empty());
+        let endpoints = endpoints.map_or(&[][..], Vec::as_slice);
+        let position = self.position % endpoints.len().max(1);
+        framed.index(endpoints.get(position).copied().unwrap_or_default(), ticket)
     }
 
     /// Whether a node is up.
     pub(crate) fn any_up(&self, framed: &Framed<Wire>) -> bool {
-        self.nodes.iter().any(|node| framed.is_up(*node))
+        self.endpoints().any(|endpoint| framed.is_up(endpoint))
     }
 
-    /// The connection nodes of the topology.
-    pub(crate) fn nodes(&self) -> &[usize] {
-        &self.nodes
+    /// Whether a node is up that has none of these endpoints.
+    pub(crate) fn has_other(&self, framed: &Framed<Wire>, tried: &[usize]) -> bool {
+        let mut all = self.endpoints();
+        all.any(|endpoint| framed.is_up(endpoint) && !is_of_any(framed, endpoint, tried))
     }
+}
+
+/// Whether an endpoint is of the same node as one of the others.
+#[inline]
+fn is_of_any(framed: &Framed<Wire>, endpoint: usize, others: &[usize]) -> bool {
+    let node = |endpoint: usize| framed.target(endpoint).node;
+    others.iter().any(|other| node(*other) == node(endpoint))
 }
 
 /// The first match, beginning at another position each time.

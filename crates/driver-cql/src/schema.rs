@@ -76,14 +76,14 @@ impl<'a> Setup<'a> {
         Ok((keyspace, prepared))
     }
 
-    fn node(&self) -> &SocketAddr {
-        &self.cluster.nodes[0]
+    fn node(&self) -> SocketAddr {
+        self.cluster.nodes[0]
     }
 
     /// Sends a statement of the workload's preparation, or one that creates a part.
     fn send(&mut self, text: &str) -> Result<(), Failure> {
         let wire = &self.lines.protocol;
-        let body = self.lines.ask(self.node(), &[], |stream, _| {
+        let body = self.lines.ask(&self.node().into(), &[], |stream, _| {
             wire.query(stream, text, &[], wire.settings.write)
         })?;
         let mut body = Reader(&body);
@@ -100,7 +100,7 @@ impl<'a> Setup<'a> {
     /// The body of the result of preparing a statement.
     pub(crate) fn prepare(&self, cql: &str) -> Result<Vec<u8>, Failure> {
         let wire = &self.lines.protocol;
-        self.lines.ask(self.node(), &[], |stream, _| wire.prepare(stream, cql))
+        self.lines.ask(&self.node().into(), &[], |stream, _| wire.prepare(stream, cql))
     }
 
     /// Continues with a connection that has this keyspace.
@@ -194,7 +194,7 @@ fn difference(table: &Table, columns: &[[String; 3]]) -> Option<String> {
 /// Rows of text from a node-local table.
 pub(crate) fn texts(
     lines: &Lines<Wire>,
-    node: &SocketAddr,
+    node: SocketAddr,
     query: &str,
     values: &[&str],
 ) -> Result<Vec<Vec<String>>, Failure> {

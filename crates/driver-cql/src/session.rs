@@ -11,13 +11,14 @@ use kvmark_plan::Outcome;
 
 use crate::counters::{Count, Counters, Tally};
 use crate::failure::{Failure, NodeError, UNPREPARED, impossible};
-use crate::frame::{self, ERROR, Frame, RESULT};
+use crate::frame::{self, ERROR, Frame, Note, RESULT};
 use crate::operation::{CqlOperation, Next, Sent};
 use crate::prepared::Prepared;
 use crate::retry::{self, Decision};
 use crate::routing::Routing;
 use crate::rows::{self, Answer, Rows};
 use crate::settings::{Retry, Settings};
+use crate::shards::{Endpoint, TABLET, Tablet};
 use crate::text::{self, RowUse};
 use crate::topology::Watch;
 use crate::wire::Wire;
@@ -195,10 +196,19 @@ impl CqlSession {
     ) {
         let (ticket, number, index) = at;
         let InFlight { operations, single, context, .. } = &mut self.clients;
-        operations[ticket as usize].step(number).sent = Sent::Nowhere;
+        let step = operations[ticket as usize].step(number);
+        step.sent = Sent::Nowhere;
         single.clear();
+        let (text, mut tablet) = (step.text, None);
         let Shared { settings, counters, .. } = &*context;
-        let body = frame.body(settings.compression, |text| counters.warned(text));
+        let body = frame.body(settings.compression, |note| match note {
+            Note::Warning(text) => counters.warned(text),
+            Note::Payload(TABLET, value) => tablet = Tablet::read(value),
+            Note::Payload(..) => {}
+        });
+        if let Some(tablet) = tablet {
+            self.routing.learn(text, &tablet);
+        }
         let taken = body.and_then(|body| match frame.opcode {
             RESULT => self.take_result(at, &body),
             ERROR => self.take_error(at, &body),
@@ -269,9 +279,8 @@ impl CqlSession {
         let InFlight { operations, framed, .. } = &mut self.clients;
         let own = framed.node_of(index);
         let step = operations[ticket as usize].step(number);
-        let nodes = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
-        let mut others = self.routing.nodes().iter();
-        others.any(|node| *node != own && !nodes.contains(node) && framed.is_up(*node))
+        let tried = step.retries.as_ref().map_or(&[][..], |retries| &retries.nodes);
+        self.routing.has_other(framed, &[tried, &[own]].concat())
     }
 
     /// Retries a step, on another node or the same.
@@ -432,11 +441,13 @@ fn reach(framed: &mut Framed<Wire>, shared: &Shared) -> Result<(), OpenError> {
     let mut refusal = None;
     let mut any = false;
     for place in &shared.watch.latest().nodes {
-        match framed.open(&place.address) {
-            Ok(_) => any = true,
-            Err(error) => {
-                framed.find_or_add(&place.address);
-                refusal.get_or_insert(error);
+        for endpoint in Endpoint::all(place.address, place.sharding) {
+            match framed.open(&endpoint) {
+                Ok(_) => any = true,
+                Err(error) => {
+                    framed.find_or_add(&endpoint);
+                    refusal.get_or_insert(error);
+                }
             }
         }
     }

@@ -148,6 +148,8 @@ mod tests {
             address: ([127, 0, 0, host], 9042).into(),
             datacenter: Some((*datacenter).to_owned()),
             rack: Some((*rack).to_owned()),
+            host: None,
+            sharding: None,
             tokens: tokens.to_vec(),
         };
         (1..).zip(&NODES).map(node).collect()

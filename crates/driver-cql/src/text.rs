@@ -66,6 +66,7 @@ pub(crate) struct Text {
     /// The markers of the partition key, in its order; empty if it isn't bound completely.
     key: Vec<u16>,
     pub(crate) keyspace: Option<String>,
+    pub(crate) table: Option<String>,
     /// Rows per page, if it is fetched by pages.
     page_size: Option<i32>,
     /// The frame up to the values.
@@ -94,7 +95,9 @@ impl Text {
     ) -> Self {
         let Preparation { id, mut key, markers, .. } = preparation;
         let first = markers.first();
-        let keyspace = first.map(|marker| String::from_utf8_lossy(marker.keyspace).into_owned());
+        let name = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let keyspace = first.map(|marker| name(marker.keyspace));
+        let table = first.map(|marker| name(marker.table));
         if first.is_some_and(|marker| marker.table.ends_with(CHANGE_LOG)) {
             key.clear();
         }
@@ -109,7 +112,8 @@ impl Text {
         head.extend_from_slice(&(terms.consistency as u16).to_be_bytes());
         head.push(flags);
         head.extend_from_slice(&(markers.len() as u16).to_be_bytes());
-        Self { cql, id: id.to_vec(), terms, row_use, markers, key, keyspace, page_size, head }
+        let id = id.to_vec();
+        Self { cql, id, terms, row_use, markers, key, keyspace, table, page_size, head }
     }
 
     /// Whether it returns rows, except those of a conditional write.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::shards::Sharding;
 use crate::strategy::Strategy;
 
 /// A node of the cluster.
@@ -12,6 +13,9 @@ pub(crate) struct Node {
     pub(crate) address: SocketAddr,
     pub(crate) datacenter: Option<String>,
     pub(crate) rack: Option<String>,
+    pub(crate) host: Option<[u8; 16]>,
+    /// Of a node of ScyllaDB.
+    pub(crate) sharding: Option<Sharding>,
     /// The ends of its token ranges.
     pub(crate) tokens: Vec<i64>,
 }
@@ -135,7 +139,8 @@ mod tests {
     fn a_topology_is_published_once() {
         let watch = Watch::default();
         let address = "127.0.0.1:9042".parse().unwrap();
-        let node = Node { address, datacenter: None, rack: None, tokens: vec![1] };
+        let (datacenter, rack, host, sharding) = (None, None, None, None);
+        let node = Node { address, datacenter, rack, host, sharding, tokens: vec![1] };
         let topology = Topology::new(vec![node], &[]);
         watch.publish(topology.clone());
         let version = watch.version();

@@ -18,6 +18,7 @@ use crate::frame::{
 use crate::records::quoted;
 use crate::rows::{Row, table};
 use crate::settings::{Consistency, Settings};
+use crate::shards::{Endpoint, Shard, Supported, TABLETS};
 
 /// The flag of a query with values.
 const WITH_VALUES: u8 = 0x01;
@@ -35,21 +36,28 @@ pub(crate) struct Wire {
 }
 
 impl Protocol for Wire {
-    type Target = SocketAddr;
+    type Target = Endpoint;
     type Exchanges = Numbered;
     type Scan = ();
 
     /// A node that returns is used again.
     const REOPENS: bool = true;
 
-    fn dial(&self, target: &SocketAddr, deadline: Deadline) -> Result<Stream, Failure> {
-        let mut stream = Stream::tcp(*target, self.settings.tcp_nodelay, deadline)?;
+    fn dial(&self, target: &Endpoint, deadline: Deadline) -> Result<Stream, Failure> {
+        let (host, no_delay) = (target.node.ip(), self.settings.tcp_nodelay);
+        let mut stream = match target.shard {
+            None => Stream::tcp(target.node, no_delay, deadline)?,
+            Some(shard) => {
+                let place = SocketAddr::new(host, shard.port());
+                Stream::tcp_from(shard.client_ports(), place, no_delay, deadline)?
+            }
+        };
         if let Some(tls) = &self.settings.tls {
-            let name = tls.name_of(Some(&target.ip().to_string()));
+            let name = tls.name_of(Some(&host.to_string()));
             let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
             stream = stream.encrypted(&tls.config, name)?;
         }
-        self.introduce(&mut stream)?;
+        self.introduce(&mut stream, target.shard)?;
         Ok(stream)
     }
 
@@ -75,12 +83,22 @@ impl Wire {
     }
 
     /// Negotiates options, logs in and selects the keyspace.
-    fn introduce(&self, stream: &mut Stream) -> Result<(), Failure> {
+    fn introduce(&self, stream: &mut Stream, shard: Option<Shard>) -> Result<(), Failure> {
         let compression = self.settings.compression.map(Compression::name);
-        if let Some(compression) = compression {
-            self.check_compression(stream, compression)?;
+        let mut supported = Supported::new();
+        if compression.is_some() || shard.is_some() {
+            supported = self.supported(stream)?;
         }
-        let body = startup_body(compression);
+        let refused = |why| Failure::new(Outcome::Refused, why);
+        if let Some(name) = compression
+            && !supported
+                .get("COMPRESSION")
+                .is_some_and(|offered| offered.iter().any(|o| o == name))
+        {
+            return Err(refused(format!("it can't compress with {name}: give compression=none")));
+        }
+        shard.map_or(Ok(()), |shard| shard.check(&supported).map_err(refused))?;
+        let body = startup_body(compression, supported.contains_key(TABLETS));
         let (answer, _) = self.ask(stream, STARTUP, &body, &[READY, AUTHENTICATE])?;
         if answer == AUTHENTICATE {
             self.log_in(stream)?;
@@ -91,14 +109,9 @@ impl Wire {
         Ok(())
     }
 
-    /// Checks that the node supports a compression.
-    fn check_compression(&self, stream: &mut Stream, compression: &str) -> Result<(), Failure> {
-        let (_, body) = self.ask(stream, OPTIONS, &[], &[SUPPORTED])?;
-        if compressions(&body)?.iter().any(|offered| offered == compression) {
-            return Ok(());
-        }
-        let text = format!("it can't compress with {compression}: give compression=none");
-        Err(Failure::new(Outcome::Refused, text))
+    /// The options that the node supports.
+    pub(crate) fn supported(&self, stream: &mut Stream) -> Result<Supported, Failure> {
+        supported(&self.ask(stream, OPTIONS, &[], &[SUPPORTED])?.1)
     }
 
     fn log_in(&self, stream: &mut Stream) -> Result<(), Failure> {
@@ -154,11 +167,11 @@ impl Wire {
     }
 
     /// Opens a connection that receives events.
-    pub(crate) fn subscribe(&self, node: &SocketAddr) -> Result<Stream, Failure> {
+    pub(crate) fn subscribe(&self, node: SocketAddr) -> Result<Stream, Failure> {
         let deadline = Deadline::after(self.limit);
         let mut body = (EVENTS.len() as u16).to_be_bytes().to_vec();
         EVENTS.iter().for_each(|name| put_short(&mut body, name.as_bytes()));
-        let opened = self.dial(node, deadline).and_then(|mut stream| {
+        let opened = self.dial(&node.into(), deadline).and_then(|mut stream| {
             self.ask(&mut stream, REGISTER, &body, &[READY])?;
             Ok(stream)
         });
@@ -166,9 +179,10 @@ impl Wire {
     }
 }
 
-fn startup_body(compression: Option<&str>) -> Vec<u8> {
+fn startup_body(compression: Option<&str>, tablets: bool) -> Vec<u8> {
     let mut words = vec!["CQL_VERSION", "3.0.0"];
     words.extend(compression.into_iter().flat_map(|name| ["COMPRESSION", name]));
+    words.extend(tablets.then_some([TABLETS, ""]).into_iter().flatten());
     let mut body = (words.len() as u16 / 2).to_be_bytes().to_vec();
     words.iter().for_each(|word| put_short(&mut body, word.as_bytes()));
     body
@@ -189,25 +203,25 @@ fn query_body(cql: &str, values: &[&str], level: Consistency) -> Vec<u8> {
 /// The rows of a statement at a node, read at consistency level ONE.
 pub(crate) fn select(
     lines: &Lines<Wire>,
-    node: &SocketAddr,
+    node: SocketAddr,
     cql: &str,
     values: &[&str],
 ) -> Result<Vec<Row>, Failure> {
     let wire = &lines.protocol;
-    let body =
-        lines.ask(node, &[], |stream, _| wire.query(stream, cql, values, Consistency::One))?;
+    let body = lines
+        .ask(&node.into(), &[], |stream, _| wire.query(stream, cql, values, Consistency::One))?;
     Ok(table(&body)?.1)
 }
 
-/// The compressions in a SUPPORTED reply.
-pub(crate) fn compressions(body: &[u8]) -> Result<Vec<String>, Failure> {
+/// The options in a SUPPORTED reply.
+pub(crate) fn supported(body: &[u8]) -> Result<Supported, Failure> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let parse = || {
-        let (mut body, mut found) = (Reader(body), Vec::new());
+        let (mut body, mut found) = (Reader(body), Supported::new());
         for _ in 0..body.short()? {
-            let is_found = body.short_bytes()? == b"COMPRESSION";
+            let words = found.entry(text(body.short_bytes()?)).or_default();
             for _ in 0..body.short()? {
-                let word = body.short_bytes()?;
-                found.extend(is_found.then(|| String::from_utf8_lossy(word).into_owned()));
+                words.push(text(body.short_bytes()?));
             }
         }
         Some(found)
@@ -221,11 +235,13 @@ mod tests {
 
     #[test]
     fn requests_equal_those_of_the_rust_driver() {
-        assert_eq!(startup_body(None), b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0");
+        assert_eq!(startup_body(None, false), b"\0\x01\0\x0bCQL_VERSION\0\x053.0.0");
         assert_eq!(
-            startup_body(Some("lz4")),
+            startup_body(Some("lz4"), false),
             b"\0\x02\0\x0bCQL_VERSION\0\x053.0.0\0\x0bCOMPRESSION\0\x03lz4"
         );
+        let tablets = startup_body(None, true);
+        assert!(tablets.ends_with(b"3.0.0\0\x12TABLETS_ROUTING_V1\0\0"), "{tablets:?}");
         assert_eq!(query_body("USE k", &[], Consistency::One), b"\0\0\0\x05USE k\0\x01\0");
         assert_eq!(
             query_body("?", &["ab"], Consistency::LocalOne),
@@ -234,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn compressions_are_found_among_the_supported_options() {
+    fn a_node_supports_options_with_words() {
         let mut body = 2_u16.to_be_bytes().to_vec();
         for (name, words) in [("CQL_VERSION", &["3.4.7"][..]), ("COMPRESSION", &["lz4", "snappy"])]
         {
@@ -242,7 +258,9 @@ mod tests {
             body.extend_from_slice(&(words.len() as u16).to_be_bytes());
             words.iter().for_each(|word| put_short(&mut body, word.as_bytes()));
         }
-        assert_eq!(compressions(&body).unwrap(), ["lz4", "snappy"]);
-        assert!((0..body.len()).all(|end| compressions(&body[..end]).is_err()));
+        let found = supported(&body).unwrap();
+        assert_eq!(found["COMPRESSION"], ["lz4", "snappy"]);
+        assert_eq!(found["CQL_VERSION"], ["3.4.7"]);
+        assert!((0..body.len()).all(|end| supported(&body[..end]).is_err()));
     }
 }

@@ -56,7 +56,8 @@ const RESULT: u8 = 8;
 const EVENT: u8 = 12;
 const AUTH_SUCCESS: u8 = 16;
 
-/// The flag of a frame whose body begins with warnings.
+/// The flags of frames whose bodies begin with a payload or warnings.
+const WITH_PAYLOAD: u8 = 0x04;
 const WITH_WARNINGS: u8 = 0x08;
 
 const INVALID: i32 = 0x2200;
@@ -82,6 +83,10 @@ struct Place {
     nodes: u8,
     /// The number of nodes that are listed, which may grow up to all.
     members: Arc<AtomicU8>,
+    /// The number of its shards, as ScyllaDB has them; 0 for none.
+    shards: u16,
+    /// The node and the shard that have all rows, if tables have tablets.
+    tablet: Arc<Mutex<Option<(u8, u16)>>>,
 }
 
 /// The terms of an execution on the table.
@@ -127,6 +132,8 @@ struct Node {
     guard: Guard,
     script: Box<dyn Fn(&str) -> Act + Send + Sync>,
     asked: Mutex<Vec<Asked>>,
+    /// The shards that received them.
+    reached: Mutex<Vec<u16>>,
     /// The number of answers with an old version of the schema.
     late: AtomicU8,
     /// The connections that receive events.
@@ -160,7 +167,8 @@ impl Peer {
         guard: Guard,
         script: impl Fn(&str) -> Act + Send + Sync + 'static,
     ) -> Self {
-        let place = Place { index: 0, nodes: 1, members: Arc::new(1.into()) };
+        let members = Arc::new(1.into());
+        let place = Place { index: 0, nodes: 1, members, shards: 0, tablet: Arc::default() };
         Self::serving(TcpListener::bind(address).unwrap(), place, guard, Box::new(script))
     }
 
@@ -169,11 +177,22 @@ impl Peer {
         nodes: u8,
         script: impl Fn(u8, &str) -> Act + Send + Sync + 'static,
     ) -> Vec<Self> {
+        Self::sharded(nodes, 0, script)
+    }
+
+    /// The same with shards, which the port of a connection's client chooses.
+    pub(crate) fn sharded(
+        nodes: u8,
+        shards: u16,
+        script: impl Fn(u8, &str) -> Act + Send + Sync + 'static,
+    ) -> Vec<Self> {
         let (script, members) = (Arc::new(script), Arc::new(nodes.into()));
+        let tablet = Arc::default();
         let peer = |(index, listener)| {
             let script = Arc::clone(&script);
             let own = Box::new(move |text: &str| script(index, text));
-            let place = Place { index, nodes, members: Arc::clone(&members) };
+            let (members, tablet) = (Arc::clone(&members), Arc::clone(&tablet));
+            let place = Place { index, nodes, members, shards, tablet };
             Self::serving(listener, place, Guard::default(), own)
         };
         (0..nodes).zip(same_port(nodes)).map(peer).collect()
@@ -191,6 +210,7 @@ impl Peer {
             guard,
             script,
             asked: Mutex::default(),
+            reached: Mutex::default(),
             late: AtomicU8::new(0),
             subscribers: Mutex::default(),
         });
@@ -212,6 +232,16 @@ impl Peer {
     /// The terms of the executions on the table, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.node.as_ref().map_or_else(Vec::new, |node| node.asked.lock().unwrap().clone())
+    }
+
+    /// The shards of the executions since the last call, in order.
+    pub(crate) fn take_reached(&self) -> Vec<u16> {
+        take(&mut *self.node.as_ref().unwrap().reached.lock().unwrap())
+    }
+
+    /// Moves all rows of the cluster to a shard of a node.
+    pub(crate) fn move_tablet(&self, node: u8, shard: u16) {
+        *self.node.as_ref().unwrap().place.tablet.lock().unwrap() = Some((node, shard));
     }
 
     /// Changes the number of listed nodes and announces it to the subscribers of this node.
@@ -288,6 +318,9 @@ fn error(code: i32, more: &[u8]) -> Vec<u8> {
 fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
     let mut header = [0; 9];
     let mut late = Vec::new();
+    let port = socket.peer_addr().unwrap().port();
+    let shard = port.checked_rem(node.place.shards).unwrap_or_default();
+    let mut tablets = false;
     while stream.read_exact(&mut header).is_ok() {
         let length = u32::from_be_bytes(header[5..].try_into().unwrap());
         let mut body = vec![0; length as usize];
@@ -295,6 +328,8 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
             return;
         }
         let id = [header[2], header[3]];
+        let mut flags = 0;
+        tablets |= header[4] == 1 && body.ends_with(b"\0\x12TABLETS_ROUTING_V1\0\0");
         let (opcode, answer) = match header[4] {
             1 if node.guard.login.is_some() => (AUTHENTICATE, authenticator()),
             1 => (READY, Vec::new()),
@@ -302,7 +337,7 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
                 node.subscribers.lock().unwrap().push(socket.try_clone().unwrap());
                 (READY, Vec::new())
             }
-            5 => (SUPPORTED, vec![0, 0]),
+            5 => (SUPPORTED, supported(socket, shard, node.place.shards)),
             7 => {
                 let text = long_text(&body);
                 local_answer(&text, &body[4 + text.len()..], node)
@@ -314,6 +349,11 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
                 let terms = &body[2 + length..];
                 if text.contains("usertable") {
                     node.asked.lock().unwrap().push(Asked::read(terms));
+                    node.reached.lock().unwrap().push(shard);
+                    let tablet = *node.place.tablet.lock().unwrap();
+                    let is_elsewhere = |owner: &(u8, u16)| *owner != (node.place.index, shard);
+                    let named = tablet.filter(is_elsewhere).filter(|_| tablets);
+                    flags = if named.is_some() { WITH_PAYLOAD } else { 0 };
                     let act = (node.script)(&text);
                     if let Act::Late(key, value) = act {
                         late.push((id, row(&text, key, value)));
@@ -323,7 +363,9 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
                         send(&mut stream, id, 0, RESULT, &row);
                     }
                     match act_out(&mut stream, socket, id, &text, act) {
-                        Some(answer) => answer,
+                        Some((opcode, answer)) => {
+                            (opcode, [named.map(payload).unwrap_or_default(), answer].concat())
+                        }
                         None => continue,
                     }
                 } else {
@@ -333,8 +375,41 @@ fn serve(mut stream: impl Read + Write, socket: &TcpStream, node: &Node) {
             15 => logged_in(&long_text(&body), &node.guard),
             other => panic!("opcode {other}"),
         };
-        send(&mut stream, id, 0, opcode, &answer);
+        send(&mut stream, id, flags, opcode, &answer);
     }
+}
+
+/// The supported options of a node; those of ScyllaDB if it has shards.
+fn supported(socket: &TcpStream, shard: u16, shards: u16) -> Vec<u8> {
+    let port = socket.local_addr().unwrap().port();
+    let options = [
+        ("SCYLLA_SHARD", shard.to_string()),
+        ("SCYLLA_NR_SHARDS", shards.to_string()),
+        ("SCYLLA_SHARDING_IGNORE_MSB", "12".to_owned()),
+        ("SCYLLA_SHARDING_ALGORITHM", "biased-token-round-robin".to_owned()),
+        ("SCYLLA_SHARD_AWARE_PORT", port.to_string()),
+        ("TABLETS_ROUTING_V1", String::new()),
+    ];
+    let options = if shards == 0 { &[][..] } else { &options };
+    let mut body = (options.len() as u16).to_be_bytes().to_vec();
+    for (name, word) in options {
+        string(&mut body, name);
+        body.extend_from_slice(&[0, 1]);
+        string(&mut body, word);
+    }
+    body
+}
+
+/// A payload that names the node and the shard that have the only tablet.
+fn payload((node, shard): (u8, u16)) -> Vec<u8> {
+    let long = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
+    let pair = [long(&[node; 16]), long(&u32::from(shard).to_be_bytes())].concat();
+    let list = [1_u32.to_be_bytes().to_vec(), long(&pair)].concat();
+    let range = [i64::MIN, i64::MAX].map(|token| long(&token.to_be_bytes())).concat();
+    let mut body = vec![0, 1];
+    string(&mut body, "tablets-routing-v1");
+    body.extend(long(&[range, long(&list)].concat()));
+    body
 }
 
 fn authenticator() -> Vec<u8> {
@@ -508,6 +583,7 @@ fn system_value(name: &str, index: u8, node: &Node) -> Vec<u8> {
             vec![count; 16]
         }
         "rpc_address" => vec![127, 0, 0, 1 + index],
+        "host_id" => vec![index; 16],
         "tokens" => {
             let part = (1_i128 << 64) / i128::from(node.place.nodes);
             let end = i128::from(i64::MIN) + (i128::from(index) + 1) * part - 1;
@@ -524,7 +600,7 @@ fn system_value(name: &str, index: u8, node: &Node) -> Vec<u8> {
 
 fn column_type(name: &str) -> &'static [u8] {
     match name {
-        "schema_version" => &[0, 0x0c],
+        "schema_version" | "host_id" => &[0, 0x0c],
         "rpc_address" => &[0, 0x10],
         "tokens" => &[0, 0x22, 0, 0x0d],
         "replication" => &[0, 0x21, 0, 0x0d, 0, 0x0d],

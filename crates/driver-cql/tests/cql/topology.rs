@@ -44,6 +44,72 @@ fn a_request_goes_to_the_replica_of_its_key() {
     });
 }
 
+fn sharded(nodes: u8) -> Vec<Peer> {
+    Peer::sharded(nodes, 4, |_, _| Act::Row("k", "v"))
+}
+
+/// Reads a record several times. Returns the node and the shard that each read reached.
+async fn reached(session: &Session, peers: &[Peer], key: &str) -> Vec<(u8, u16)> {
+    let mut reached = Vec::new();
+    for _ in 0..10 {
+        let (outcome, ..) = execute(session, &request(Kind::Read, key)).await;
+        assert_eq!(outcome, Outcome::Ok, "{:?}", session.last_failure());
+        for (node, peer) in (0..).zip(peers) {
+            reached.extend(peer.take_reached().into_iter().map(|shard| (node, shard)));
+        }
+    }
+    reached
+}
+
+#[test]
+fn a_request_goes_to_the_shard_of_its_key() {
+    let peers = sharded(3);
+    let driver = open(&peers[1].address, json!({}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver);
+        for (key, place) in [("test", (0, 3)), ("xd", (2, 3)), ("primary_key", (1, 1))] {
+            assert_eq!(reached(&session, &peers, key).await, [place; 10], "{key}");
+        }
+    });
+}
+
+#[test]
+fn requests_follow_a_tablet_that_moves() {
+    let peers = sharded(3);
+    peers[0].list(2);
+    let driver = open(&peers[0].address, json!({}), &layout(1)).unwrap();
+    run(async {
+        let session = session(&driver);
+        let mut before = None;
+        for place in [(1, 3), (0, 0), (1, 2)] {
+            peers[0].move_tablet(place.0, place.1);
+            let places = reached(&session, &peers, "test").await;
+            // The first reply names it.
+            assert_eq!(places[1..], [place; 9]);
+            assert_eq!(before.unwrap_or(places[0]), places[0]);
+            before = Some(place);
+        }
+        peers[0].move_tablet(2, 1);
+        peers[0].list(3);
+        // The node that joined.
+        read_until_asked(&session, &peers[2]).await;
+        assert_eq!(reached(&session, &peers, "test").await.pop(), Some((2, 1)));
+    });
+}
+
+#[test]
+fn shards_can_be_ignored() {
+    let connections = |options| {
+        let peers = sharded(1);
+        let driver = open(&peers[0].address, options, &layout(1)).unwrap();
+        let before = peers[0].connections();
+        let _session = session(&driver);
+        peers[0].connections() - before
+    };
+    assert_eq!(connections(json!({})), 4);
+    assert_eq!(connections(json!({"shard_aware": false})), 1);
+}
+
 #[test]
 fn a_node_that_joins_is_found_although_the_control_connection_is_lost() {
     let mut peers = cluster(3);

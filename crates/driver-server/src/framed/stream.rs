@@ -1,15 +1,17 @@
 //! A blocking stream, for opening connections and for requests outside of polls.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kvmark_plan::Outcome;
+use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, UnixAddr, connect, setsockopt, socket, sockopt,
+    AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr, bind, connect, setsockopt,
+    socket, sockopt,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
@@ -61,6 +63,27 @@ impl Stream {
     /// The server is unreachable.
     pub fn tcp(address: SocketAddr, no_delay: bool, deadline: Deadline) -> Result<Self, Failure> {
         let reached = deadline.rest().and_then(|rest| TcpStream::connect_timeout(&address, rest));
+        Self::over_tcp(reached, no_delay, deadline)
+    }
+
+    /// Connects over TCP from the first of these local ports that is free.
+    ///
+    /// # Errors
+    /// The server is unreachable, or no port is free.
+    pub fn tcp_from(
+        ports: impl Iterator<Item = u16>,
+        address: SocketAddr,
+        no_delay: bool,
+        deadline: Deadline,
+    ) -> Result<Self, Failure> {
+        let mut reached = Err(ErrorKind::AddrInUse.into());
+        for port in ports {
+            reached = connect_from(port, address, deadline);
+            let kind = reached.as_ref().err().map(io::Error::kind);
+            if !matches!(kind, Some(ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable)) {
+                break;
+            }
+        }
         Self::over_tcp(reached, no_delay, deadline)
     }
 
@@ -133,6 +156,26 @@ impl Stream {
         stream.set_nonblocking(true)?;
         Ok(Socket::new(stream, tls))
     }
+}
+
+/// Connects from a local port.
+fn connect_from(port: u16, address: SocketAddr, deadline: Deadline) -> io::Result<TcpStream> {
+    let (family, any): (_, IpAddr) = match address {
+        SocketAddr::V4(_) => (AddressFamily::Inet, Ipv4Addr::UNSPECIFIED.into()),
+        SocketAddr::V6(_) => (AddressFamily::Inet6, Ipv6Addr::UNSPECIFIED.into()),
+    };
+    let stream = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    bind(stream.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(any, port)))?;
+    let mut transport = Transport { stream: stream.into(), deadline };
+    transport.repeat(TcpStream::set_write_timeout, |stream| {
+        match connect(stream.as_raw_fd(), &SockaddrStorage::from(address)) {
+            // An earlier call was interrupted.
+            Err(Errno::EISCONN) => Ok(()),
+            Err(Errno::EALREADY | Errno::EINPROGRESS) => Err(ErrorKind::WouldBlock.into()),
+            reached => Ok(reached?),
+        }
+    })?;
+    Ok(transport.stream)
 }
 
 impl Transport {
