@@ -45,9 +45,7 @@ impl Protocol for Wire {
     fn dial(&self, target: &SocketAddr, deadline: Deadline) -> Result<Stream, Failure> {
         let mut stream = Stream::tcp(*target, self.settings.tcp_nodelay, deadline)?;
         if let Some(tls) = &self.settings.tls {
-            let name = tls.name_of(Some(&target.ip().to_string()));
-            let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
-            stream = stream.encrypted(&tls.config, name)?;
+            stream = stream.encrypted(tls, Some(&target.ip().to_string()))?;
         }
         self.introduce(&mut stream)?;
         Ok(stream)

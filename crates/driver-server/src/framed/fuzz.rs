@@ -11,10 +11,10 @@ use kvmark_plan::{Each, Kind, Outcome, SizeLaw, Statement};
 
 use super::connections::{Framed, Lost};
 use super::in_flight::InFlightOperation;
-use super::ordered::Ordered;
 use super::poll::{Handler, Poll};
 use super::protocol::{Exchanges as _, Protocol};
 use super::request_reply::RequestReply;
+use super::server::Server;
 use super::socket::Socket;
 use crate::failure::Failure;
 
@@ -122,8 +122,7 @@ pub fn finish<O: InFlightOperation>(operation: &mut O, single: &mut Reply) {
     match &operation.progress().failure {
         Some(failure) => assert!(failure.text.len() < 2000, "a failure is one line"),
         None => {
-            operation.outcome(single);
-            let reply = operation.reply(single);
+            let (_, reply) = operation.finish(single);
             assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
         }
     }
@@ -148,12 +147,14 @@ pub struct Feed<P: Protocol> {
     closed: Option<String>,
 }
 
-impl<P: Protocol<Exchanges = Ordered>> Feed<P> {
-    /// A connection that expects any number of replies.
+impl<S: Server> Feed<S> {
+    /// A connection to the default server that expects any number of replies.
     ///
     /// # Panics
-    /// If the kernel refuses a thread.
-    pub fn ordered(protocol: P, target: P::Target) -> Self {
+    /// If an option has no default, or the kernel refuses a thread.
+    pub fn ordered() -> Self {
+        let protocol = S::parse(&BTreeMap::new()).expect("each option has a default");
+        let target = protocol.servers().first().clone();
         Self::new(protocol, target, |exchanges| {
             exchanges.enter(0, u32::MAX, 0);
             exchanges.fresh(|_| ());
