@@ -225,6 +225,6 @@ fn written(column: &ColumnType, kind: ValueType, bytes: &[u8]) -> Vec<u8> {
 mod tests {
     #[test]
     fn every_seed_is_taken() {
-        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
+        kvmark_testing::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

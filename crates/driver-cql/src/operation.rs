@@ -287,7 +287,7 @@ impl InFlightOperation for CqlOperation {
     }
 
     #[inline]
-    fn outcome(&mut self, single: &mut Reply) -> Outcome {
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
         let reply = match &mut self.replies[..] {
             [] => {
                 // The number of rows that it would have counted by command.
@@ -303,21 +303,13 @@ impl InFlightOperation for CqlOperation {
         };
         reply.effects.clone_from(&self.effects);
         let nothing = self.is_read && reply.rows == 0;
-        match self.is_missed || nothing {
+        let outcome = match self.is_missed || nothing {
             true => Outcome::Miss,
             false if self.is_unlike => Outcome::Mismatch,
             false => Outcome::Ok,
-        }
+        };
+        (outcome, reply)
     }
-
-    #[inline]
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
-        self.replies.first().unwrap_or(single)
-    }
-
-    /// The next operation reuses its memory.
-    #[inline]
-    fn clear(&mut self, _: &mut Shared) {}
 }
 
 /// The action after a step.

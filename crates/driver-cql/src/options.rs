@@ -2,7 +2,8 @@
 
 use kvmark_driver::options::{Accepts, OptionDoc, option};
 use kvmark_driver_server::{
-    CA_FILE, CERT_FILE, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE, SERVER_NAME, TLS, USERNAME,
+    CA_FILE, CERT_FILE, CONNECT_TIMEOUT_MS, KEY_FILE, PASSWORD_ENV, PASSWORD_FILE, SERVER_NAME,
+    TLS, USERNAME,
 };
 
 const HOUR_MS: i64 = 3_600_000;
@@ -86,8 +87,7 @@ static TABLE: [OptionDoc; 29] = [
     ),
     option("request_timeout_ms", Accepts::Whole { min: 0, max: HOUR_MS }, Some("0"))
         .meaning("Limit on a request with its retries, beside the run's own; 0 for none."),
-    option("connect_timeout_ms", Accepts::Whole { min: 1, max: HOUR_MS }, Some("5000"))
-        .meaning("Limit on the time to connect and log in."),
+    CONNECT_TIMEOUT_MS,
     option("reconnect_max_ms", Accepts::Whole { min: 10, max: HOUR_MS }, Some("1000")).meaning(
         "Longest pause between attempts to reopen a lost connection; the first attempt is \
          immediate, the next follows after 10 ms, then the pause doubles. If no node is left, \

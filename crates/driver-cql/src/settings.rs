@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::Given;
-use kvmark_driver_server::{Credentials, Secret, Tls};
+use kvmark_driver_server::{Secret, Tls};
 use serde_json::Value;
 
 use crate::address::Address;
@@ -84,7 +84,7 @@ impl Settings {
             default_keyspace: given.text("keyspace").unwrap_or_default().to_owned(),
             replication: given.read("replication")?,
             table_options: given.text("table_options").map(str::to_owned),
-            login: login(mem::take(&mut address.credentials), &given)?,
+            login: mem::take(&mut address.credentials).completed_by(&given)?.login()?,
             read: level("read_consistency").unwrap_or(both),
             write: level("write_consistency").unwrap_or(both),
             serial: level("serial_consistency").unwrap_or(Consistency::Serial),
@@ -165,14 +165,6 @@ fn keyspace(given: &Given) -> Result<Option<String>, OpenError> {
             "no keyspace can be called '{name}': give up to 48 letters, digits and underscores"
         ))),
         name => Ok(name.map(str::to_owned)),
-    }
-}
-
-fn login(own: Credentials, given: &Given) -> Result<Option<(String, Secret)>, OpenError> {
-    let Credentials { username, password } = own.completed_by(given)?;
-    match (username, password) {
-        (None, Some(_)) => Err(refused("a password needs a user: give username")),
-        (username, password) => Ok(username.zip(password)),
     }
 }
 

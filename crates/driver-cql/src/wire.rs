@@ -53,9 +53,7 @@ impl Protocol for Wire {
             }
         };
         if let Some(tls) = &self.settings.tls {
-            let name = tls.name_of(Some(&host.to_string()));
-            let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
-            stream = stream.encrypted(&tls.config, name)?;
+            stream = stream.encrypted(tls, Some(&host.to_string()))?;
         }
         self.introduce(&mut stream, target.shard)?;
         Ok(stream)

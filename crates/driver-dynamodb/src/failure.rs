@@ -16,6 +16,11 @@ struct Refusal {
     message: String,
 }
 
+/// Whether the body of a response is an error, which a server may send with any status.
+pub(crate) fn is_error(body: &[u8]) -> bool {
+    serde_json::from_slice(body).is_ok_and(|Refusal { name, .. }| !name.is_empty())
+}
+
 /// Whether an error is that of an update whose record is missing.
 pub(crate) fn is_unmet(body: &[u8]) -> bool {
     let Refusal { name, .. } = serde_json::from_slice(body).unwrap_or_default();

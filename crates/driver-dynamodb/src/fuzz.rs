@@ -2,7 +2,6 @@
 //! split, and must be readable.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use kvmark_driver_server::framed::fuzz::Feed;
 
@@ -12,13 +11,7 @@ use crate::options::Settings;
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
 thread_local! {
-    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
-}
-
-fn feed() -> Feed<Settings> {
-    let settings = Settings::parse(&BTreeMap::new()).expect("every option has a default");
-    let server = settings.target().clone();
-    Feed::ordered(settings, server)
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(Feed::ordered());
 }
 
 /// Checks one input.
@@ -36,6 +29,6 @@ pub fn check(bytes: &[u8]) {
 mod tests {
     #[test]
     fn every_seed_is_taken() {
-        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
+        kvmark_testing::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

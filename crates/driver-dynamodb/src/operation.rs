@@ -66,43 +66,29 @@ struct Capacity {
 /// The operation of a client.
 #[derive(Debug, Default)]
 pub struct DynamoDbOperation {
-    pub(crate) progress: Progress,
+    progress: Progress,
     /// Index of the server.
-    pub(crate) node: usize,
+    node: usize,
     /// When it began, in microseconds since the Unix epoch.
-    pub(crate) at_us: i64,
-    task: Task,
+    at_us: i64,
+    kind: Option<Kind>,
+    columns: Columns,
+    wants_values: bool,
+    expected: Option<Expected>,
     /// The action of the request whose body was written.
     action: &'static str,
-    is_update: bool,
     /// Whether the last response announced the end of its connection.
     closes: bool,
-    /// Whether the record of an update is missing.
-    is_missed: bool,
+    /// The outcome, if it isn't [`Outcome::Ok`].
+    outcome: Option<Outcome>,
+    /// Whether the next response to a scan has the start record alone.
+    is_start: bool,
+    /// The number of records that a scan has still to read; 0 at the end of the table.
+    missing: u64,
     /// The last key of a scan so far.
     key: Vec<u8>,
     /// The records of a scan.
     scanned: Reply,
-}
-
-#[derive(Debug, Default)]
-enum Task {
-    #[default]
-    Write,
-    Read {
-        columns: Columns,
-        wants_values: bool,
-        expected: Option<Expected>,
-        outcome: Outcome,
-    },
-    Scan {
-        columns: Columns,
-        wants_values: bool,
-        /// Whether the next response has the start record alone.
-        is_start: bool,
-        /// The number of records to read; 0 at the end of the table.
-        missing: u64,
-    },
 }
 
 impl DynamoDbOperation {
@@ -110,6 +96,24 @@ impl DynamoDbOperation {
     fn sign(&self, action: &str, dialect: &mut Dialect, output: &mut Vec<u8>) {
         let Dialect { requests, body, .. } = dialect;
         requests[self.node].put(output, action, body, self.at_us);
+    }
+
+    /// Takes a page of a scan.
+    fn take_page(&mut self, answer: &Answer<'_>, records: &Records) {
+        for item in answer.item.iter().chain(&answer.items) {
+            records.take(item, self.columns, self.wants_values, &mut self.scanned);
+            self.missing = self.missing.saturating_sub(1);
+        }
+        let last = answer.last_evaluated_key.as_ref();
+        match last.and_then(|last| last.get(&*records.primary_key)) {
+            Some(Attribute { text: Some(text) }) => {
+                self.key.clear();
+                self.key.extend_from_slice(text.as_bytes());
+            }
+            _ if self.is_start => {}
+            _ => self.missing = 0,
+        }
+        self.is_start = false;
     }
 }
 
@@ -125,31 +129,21 @@ impl RequestReply for DynamoDbOperation {
         }
         self.node = request.number as usize % requests.len();
         self.at_us = request.at_us;
-        (self.is_update, self.is_missed) = (kind == Kind::Update, false);
-        self.task = match kind {
-            Kind::Read => {
-                let (expected, outcome) = (request.expected.copied(), Outcome::Ok);
-                Task::Read { columns, wants_values, expected, outcome }
-            }
-            Kind::Scan => {
-                self.scanned.clear();
-                self.key.clear();
-                self.key.extend_from_slice(key);
-                let (is_start, missing) = (!records.has_partition(), scan_length);
-                Task::Scan { columns, wants_values, is_start, missing }
-            }
-            _ => Task::Write,
-        };
-        self.action = if let Task::Scan { is_start: false, .. } = self.task {
+        (self.kind, self.outcome, self.missing) = (Some(kind), None, 0);
+        (self.columns, self.wants_values) = (columns, wants_values);
+        self.expected = request.expected.copied();
+        if kind == Kind::Scan {
+            self.scanned.clear();
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            (self.is_start, self.missing) = (!records.has_partition(), scan_length);
+        }
+        self.action = if kind == Kind::Scan && !self.is_start {
             records.put_page(body, key, true, scan_length, columns)
         } else {
             records.put(body, kind, key, values, columns)
         };
         Ok(())
-    }
-
-    fn requests(&self) -> usize {
-        1
     }
 
     fn node(&self, _number: usize) -> usize {
@@ -161,16 +155,14 @@ impl RequestReply for DynamoDbOperation {
     }
 
     fn has_more(&self) -> bool {
-        matches!(self.task, Task::Scan { missing: 1.., .. })
+        self.missing > 0
     }
 
     /// Writes and signs the next page of a scan.
     fn put_more(&mut self, dialect: &mut Dialect, output: &mut Vec<u8>) {
-        if let Task::Scan { columns, missing, .. } = self.task {
-            let Dialect { records, body, .. } = dialect;
-            let action = records.put_page(body, &self.key, false, missing, columns);
-            self.sign(action, dialect, output);
-        }
+        let Dialect { records, body, .. } = dialect;
+        let action = records.put_page(body, &self.key, false, self.missing, self.columns);
+        self.sign(action, dialect, output);
     }
 
     fn closes(&self) -> bool {
@@ -188,8 +180,8 @@ impl RequestReply for DynamoDbOperation {
         self.closes = response.closes;
         let Dialect { records, capacity, .. } = dialect;
         single.clear();
-        if self.is_update && response.status == 400 && is_unmet(&response.body) {
-            self.is_missed = true;
+        if self.kind == Some(Kind::Update) && response.status == 400 && is_unmet(&response.body) {
+            self.outcome = Some(Outcome::Miss);
             return Ok(());
         }
         if response.status != 200 {
@@ -203,40 +195,18 @@ impl RequestReply for DynamoDbOperation {
         if answer.error.is_some() {
             return Err(refused(response.status, &response.body));
         }
-        if let Some(Capacity { capacity_units }) = answer.consumed_capacity {
+        if let Some(Capacity { capacity_units }) = &answer.consumed_capacity {
             capacity.fetch_add((capacity_units * 1000.0).round() as u64, Ordering::Relaxed);
         }
-        match &mut self.task {
-            Task::Write => {}
-            Task::Read { columns, wants_values, expected, outcome } => {
-                let Some(item) = &answer.item else {
-                    *outcome = Outcome::Miss;
-                    return Ok(());
-                };
-                let wants_values = *wants_values || expected.is_some();
-                records.take(item, *columns, wants_values, single);
-                if let Some(expected) = expected {
-                    let mut comparison = expected.compare();
-                    single.cells.iter().for_each(|cell| comparison.see(single.bytes_of(cell)));
-                    *outcome = comparison.outcome();
-                }
+        match (self.kind, &answer.item) {
+            (Some(Kind::Read), None) => self.outcome = Some(Outcome::Miss),
+            (Some(Kind::Read), Some(item)) => {
+                let wants_values = self.wants_values || self.expected.is_some();
+                records.take(item, self.columns, wants_values, single);
+                self.outcome = self.expected.as_ref().map(|expected| single.compare(expected));
             }
-            Task::Scan { columns, wants_values, is_start, missing } => {
-                for item in answer.item.iter().chain(&answer.items) {
-                    records.take(item, *columns, *wants_values, &mut self.scanned);
-                    *missing = missing.saturating_sub(1);
-                }
-                let last = answer.last_evaluated_key.unwrap_or_default();
-                match last.get(&*records.primary_key) {
-                    Some(Attribute { text: Some(text) }) => {
-                        self.key.clear();
-                        self.key.extend_from_slice(text.as_bytes());
-                    }
-                    _ if *is_start => {}
-                    _ => *missing = 0,
-                }
-                *is_start = false;
-            }
+            (Some(Kind::Scan), _) => self.take_page(&answer, records),
+            _ => {}
         }
         Ok(())
     }
@@ -264,19 +234,8 @@ impl InFlightOperation for DynamoDbOperation {
         &mut self.progress
     }
 
-    fn outcome(&mut self, _: &mut Reply) -> Outcome {
-        match self.task {
-            Task::Read { outcome, .. } => outcome,
-            _ if self.is_missed => Outcome::Miss,
-            _ => Outcome::Ok,
-        }
-    }
-
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
-        if matches!(self.task, Task::Scan { .. }) { &self.scanned } else { single }
-    }
-
-    fn clear(&mut self, _: &mut Dialect) {
-        self.task = Task::Write;
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
+        let reply = if self.kind == Some(Kind::Scan) { &self.scanned } else { single };
+        (self.outcome.unwrap_or(Outcome::Ok), reply)
     }
 }

@@ -1,47 +1,20 @@
-//! The options of this driver, in one table for parsing and documentation.
+//! The options of this driver, in one table for parsing and documentation, and the protocol of its
+//! connections. Requests are signed, so a connection needs no login.
 
-use std::collections::BTreeMap;
 use std::env;
 
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc, option};
-use kvmark_driver_server::{Credentials, Limits, SHARED_OPTIONS, Secret, TLS, Target, Tls};
-use serde_json::Value;
+use kvmark_driver_server::framed::Server;
+use kvmark_driver_server::{Credentials, Secret, Servers, TLS, TlsProbe};
+
+use crate::failure::{Failure, is_error, refused};
+use crate::http::Response;
 
 /// The port of DynamoDB local and of ScyllaDB's Alternator.
 pub(crate) const PORT: u16 = 8000;
 /// The port with encryption, that of AWS.
 const TLS_PORT: u16 = 443;
-
-/// Every option of this driver, in the order of the documentation.
-#[must_use]
-pub fn options() -> Vec<&'static OptionDoc> {
-    TABLE.iter().chain(&SHARED_OPTIONS).collect()
-}
-
-static TABLE: [OptionDoc; 7] = [
-    option("address", Accepts::Text("host:port or a socket's path"), Some("127.0.0.1:8000"))
-        .meaning(
-            "The servers: [key ID:secret@]host[:port][,host[:port]…], which get the operations in \
-             turn, or a Unix socket's path. The port is 443 with tls.",
-        ),
-    option("region", Accepts::Text("a region"), Some("us-east-1"))
-        .meaning("Region for which requests are signed."),
-    option("primary_key", Accepts::Text("an attribute's name"), Some("_key"))
-        .meaning("Attribute of the record's key, YCSB's dynamodb.primaryKey."),
-    option("partition_key", Accepts::Text("an attribute's name"), None).meaning(
-        "Partition key of a table whose sort key is primary_key, YCSB's dynamodb.hashKeyName; all \
-         records are in one partition.",
-    ),
-    option("partition", Accepts::Text("a text"), Some("YCSB_0"))
-        .meaning("Value of partition_key, YCSB's dynamodb.hashKeyValue."),
-    option("consistent", Accepts::SWITCH, Some("false"))
-        .meaning("Whether reads and scans are strongly consistent."),
-    option("capacity", Accepts::SWITCH, Some("false")).meaning(
-        "Whether responses report the consumed capacity units, whose sum is the statistic \
-         capacity_units.",
-    ),
-];
 
 /// The ID and secret of an access key, and a session token.
 type Identity = (String, Secret, Option<Secret>);
@@ -74,9 +47,7 @@ fn is_word(text: &str) -> bool {
 
 /// The parsed options.
 pub struct Settings {
-    /// At least one.
-    pub(crate) targets: Vec<Target>,
-    pub(crate) limits: Limits,
+    pub(crate) servers: Servers,
     /// The ID of the access key.
     pub(crate) access_key: String,
     pub(crate) secret: Secret,
@@ -87,20 +58,49 @@ pub struct Settings {
     pub(crate) partition: Option<(String, String)>,
     pub(crate) is_consistent: bool,
     pub(crate) counts_capacity: bool,
-    pub(crate) tls: Option<Tls>,
 }
 
-impl Settings {
-    pub(crate) fn parse(options: &BTreeMap<String, Value>) -> Result<Self, OpenError> {
-        let given = Given::parse(self::options(), options)?;
-        let (own, place) = Credentials::split_from(given.text("address").unwrap_or_default())?;
-        let own = own.completed_by(&given)?;
-        let (access_key, secret, token) = identity(own, |name| env::var(name).ok())?;
+impl Server for Settings {
+    type Scan = ();
+
+    const OPTIONS: &'static [OptionDoc] = &[
+        option("address", Accepts::Text("host:port or a socket's path"), Some("127.0.0.1:8000"))
+            .meaning(
+                "The servers: [key ID:secret@]host[:port][,host[:port]…], which get the operations \
+                 in turn, or a Unix socket's path. The port is 443 with tls.",
+            ),
+        option("region", Accepts::Text("a region"), Some("us-east-1"))
+            .meaning("Region for which requests are signed."),
+        option("primary_key", Accepts::Text("an attribute's name"), Some("_key"))
+            .meaning("Attribute of the record's key, YCSB's dynamodb.primaryKey."),
+        option("partition_key", Accepts::Text("an attribute's name"), None).meaning(
+            "Partition key of a table whose sort key is primary_key, YCSB's dynamodb.hashKeyName; \
+             all records are in one partition.",
+        ),
+        option("partition", Accepts::Text("a text"), Some("YCSB_0"))
+            .meaning("Value of partition_key, YCSB's dynamodb.hashKeyValue."),
+        option("consistent", Accepts::SWITCH, Some("false"))
+            .meaning("Whether reads and scans are strongly consistent."),
+        option("capacity", Accepts::SWITCH, Some("false")).meaning(
+            "Whether responses report the consumed capacity units, whose sum is the statistic \
+             capacity_units.",
+        ),
+    ];
+    const TLS_PROBE: Option<TlsProbe> = Some(TlsProbe {
+        request: b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        without: "use dynamodb:// or leave tls out",
+        with: "use dynamodbs:// or give tls=true",
+    });
+
+    fn new(given: Given) -> Result<Self, OpenError> {
         let port = if given.switch(TLS.name) { TLS_PORT } else { PORT };
-        let targets = Target::list(place, port)?;
+        let servers = Servers::given(&given, port)?;
+        servers.credentials.check()?;
+        let credentials = servers.credentials.clone();
+        let (access_key, secret, token) = identity(credentials, |name| env::var(name).ok())?;
         let text = |name| given.text(name).map(str::to_owned);
         Ok(Self {
-            limits: Limits::given(&given),
+            servers,
             access_key,
             secret,
             token,
@@ -109,14 +109,20 @@ impl Settings {
             partition: text("partition_key").zip(text("partition")),
             is_consistent: given.switch("consistent"),
             counts_capacity: given.switch("capacity"),
-            tls: Tls::given(&given, &targets)?,
-            targets,
         })
     }
 
-    /// The first configured server.
-    pub(crate) fn target(&self) -> &Target {
-        self.targets.first().expect("an address names at least one server")
+    fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    fn scan((): &mut (), bytes: &[u8]) -> Result<Option<usize>, Failure> {
+        Ok(Response::read(bytes)?.map(|response| response.length))
+    }
+
+    fn check(frame: &[u8]) -> Result<(), Failure> {
+        let Response { status, body, .. } = Response::read(frame)?.expect("the frame is complete");
+        if status == 200 && !is_error(&body) { Ok(()) } else { Err(refused(status, &body)) }
     }
 }
 

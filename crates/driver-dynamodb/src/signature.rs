@@ -100,7 +100,9 @@ impl Requests {
         let mut host = target.to_string();
         if target.host().is_none() {
             "localhost".clone_into(&mut host);
-        } else if let (true, Some(name)) = (settings.tls.is_some(), host.strip_suffix(":443")) {
+        } else if let (true, Some(name)) =
+            (settings.servers.tls.is_some(), host.strip_suffix(":443"))
+        {
             host = name.to_owned();
         }
         let (mut token, mut signed) = (String::new(), String::new());

@@ -5,10 +5,8 @@
 //! read as records. Encoded records must survive a round trip.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use kvmark_driver::{Columns, Reply, Request, Values};
-use kvmark_driver_server::Target;
 use kvmark_driver_server::framed::fuzz::{Feed, call, finish, layout, request, statement};
 use kvmark_driver_server::framed::{InFlightOperation as _, Progress, RequestReply as _};
 use kvmark_plan::Kind;
@@ -16,7 +14,7 @@ use kvmark_plan::Kind;
 use crate::failure::{refused, refused_login};
 use crate::json::{Members, append_escaped, append_unescaped, escaped_length};
 use crate::operation::{Dialect, MemcachedOperation};
-use crate::options::{PORT, Settings};
+use crate::options::Settings;
 use crate::records::Records;
 use crate::statements::Prepared;
 use kvmark_wire::memcached::{Answer, Next, Scan, answer, stats};
@@ -31,7 +29,7 @@ const KINDS: [Kind; 4] = [Kind::Read, Kind::Update, Kind::Insert, Kind::Delete];
 const VALUES: Values<'_> = Values { bytes: b"new", places: &[(1, 0..3)] };
 
 thread_local! {
-    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(Feed::ordered());
     static DIALECT: RefCell<Dialect> = RefCell::new(dialect());
 }
 
@@ -44,13 +42,6 @@ pub fn check(bytes: &[u8]) {
     frames.iter().for_each(|frame| read(frame));
     DIALECT.with_borrow_mut(|dialect| take(dialect, &frames));
     write(bytes);
-}
-
-fn feed() -> Feed<Settings> {
-    let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
-    let settings = Settings::parse(&options).expect("only the address is required");
-    let server = Target::list("localhost", PORT).expect("it is an address").remove(0);
-    Feed::ordered(settings, server)
 }
 
 fn dialect() -> Dialect {
@@ -172,6 +163,6 @@ fn write(bytes: &[u8]) {
 mod tests {
     #[test]
     fn every_seed_is_taken() {
-        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
+        kvmark_testing::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

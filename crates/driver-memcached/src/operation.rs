@@ -46,8 +46,16 @@ pub(crate) struct Subcommand {
 /// The operation of a client.
 #[derive(Debug, Default)]
 pub struct MemcachedOperation {
-    task: Task,
     pub(crate) progress: Progress,
+    kind: Option<Kind>,
+    columns: Columns,
+    wants_values: bool,
+    expected: Option<Expected>,
+    /// Whether the record differs from the expected one.
+    is_unlike: bool,
+    /// The next step of an update that reads the record before it writes.
+    step: Option<Step>,
+    statement: Option<u32>,
     keys: Texts,
     pub(crate) subcommands: Vec<Subcommand>,
     /// The values of several subcommands.
@@ -55,30 +63,6 @@ pub struct MemcachedOperation {
     /// The values of an update that reads before it writes.
     bytes: Vec<u8>,
     places: Vec<(u32, Range<usize>)>,
-}
-
-#[derive(Debug, Default)]
-enum Task {
-    #[default]
-    Idle,
-    Read {
-        columns: Columns,
-        wants_values: bool,
-        expected: Option<Expected>,
-        /// Whether the record differs from the expected one.
-        is_unlike: bool,
-    },
-    /// A write, and whether a missing record is a miss.
-    Write {
-        misses: bool,
-    },
-    /// An update that reads the record before it writes.
-    Merge(Step),
-    Statement {
-        statement: u32,
-        kind: Kind,
-        wants_values: bool,
-    },
 }
 
 /// The next step of an update that reads before it writes.
@@ -90,15 +74,8 @@ enum Step {
 }
 
 impl MemcachedOperation {
-    fn begin_statement(
-        &mut self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        dialect: &Dialect,
-    ) -> Result<(), Failure> {
-        let (statement, kind) = (call.statement, request.kind);
-        self.task = Task::Statement { statement, kind, wants_values: request.wants_values };
-        let prepared = &dialect.statements[statement as usize];
+    fn begin_statement(&mut self, call: &Call<'_>, dialect: &Dialect) -> Result<(), Failure> {
+        let prepared = &dialect.statements[call.statement as usize];
         for round in 0..call.commands.len() as u32 {
             let mut field = 0;
             for text in 0..prepared.texts() {
@@ -127,32 +104,27 @@ impl RequestReply for MemcachedOperation {
     fn begin(&mut self, request: &Request<'_>, dialect: &mut Dialect) -> Result<(), Failure> {
         self.keys.clear();
         self.subcommands.clear();
-        if let Some(call) = &request.statement {
-            return self.begin_statement(request, call, dialect);
+        let Request { kind, columns, wants_values, expected, statement, values, .. } = *request;
+        (self.kind, self.columns, self.wants_values) = (Some(kind), columns, wants_values);
+        (self.expected, self.is_unlike, self.step) = (expected.copied(), false, None);
+        self.statement = statement.map(|call| call.statement);
+        if let Some(call) = &statement {
+            return self.begin_statement(call, dialect);
         }
-        self.task = match request.kind {
-            Kind::Read => {
-                let Request { columns, wants_values, expected, .. } = *request;
-                let expected = expected.copied();
-                Task::Read { columns, wants_values, expected, is_unlike: false }
-            }
-            Kind::Insert => Task::Write { misses: false },
-            Kind::Delete => Task::Write { misses: true },
-            Kind::Update if dialect.records.is_blind(request.values) => {
-                Task::Write { misses: true }
-            }
-            Kind::Update => {
+        match kind {
+            Kind::Update if !dialect.records.is_blind(values) => {
                 self.bytes.clear();
-                self.bytes.extend_from_slice(request.values.bytes);
+                self.bytes.extend_from_slice(values.bytes);
                 self.places.clear();
-                self.places.extend_from_slice(request.values.places);
-                Task::Merge(Step::Read)
+                self.places.extend_from_slice(values.places);
+                self.step = Some(Step::Read);
             }
             Kind::Scan | Kind::ReadModifyWrite => {
                 let text = "memcached has no scan, and a read-modify-write is a read and an update";
                 return Err(Failure::new(Outcome::Refused, text));
             }
-        };
+            Kind::Read | Kind::Insert | Kind::Delete | Kind::Update => {}
+        }
         check(self.keys.add(|output| dialect.records.append_key(output, request.key)))?;
         let node = server(self.keys.get(0), dialect.servers);
         let id = CommandId { round: 0, text: 0 };
@@ -189,7 +161,7 @@ impl RequestReply for MemcachedOperation {
             Kind::Read => put_line(output, b"get ", key),
             Kind::Delete => put_line(output, b"delete ", key),
             Kind::Insert => records.put_write(output, b"set ", key, request.values),
-            _ if matches!(self.task, Task::Merge(_)) => put_line(output, b"gets ", key),
+            _ if self.step.is_some() => put_line(output, b"gets ", key),
             _ => records.put_write(output, b"replace ", key, request.values),
         }
     }
@@ -202,7 +174,7 @@ impl RequestReply for MemcachedOperation {
         dialect: &mut Dialect,
         single: &mut Reply,
     ) -> Result<(), Failure> {
-        let Self { keys, subcommands, gathered, bytes, places, .. } = self;
+        let Self { keys, subcommands, gathered, bytes, places, wants_values, .. } = self;
         let into = if subcommands.len() > 1 {
             gathered
         } else {
@@ -216,62 +188,45 @@ impl RequestReply for MemcachedOperation {
             part.effect = Effect::of(failure.outcome);
             return Err(failure);
         }
-        match &mut self.task {
-            Task::Idle => Ok(()),
-            Task::Read { columns, wants_values, expected, is_unlike } => {
-                let Some(item) = only(answer, keys)? else { return Ok(()) };
-                part.found = 1;
-                into.rows = 1;
-                if !*wants_values && expected.is_none() {
-                    return Ok(());
-                }
-                let taken = dialect.records.take(item.block, *columns, into);
+        if let Some(statement) = self.statement {
+            let shape = dialect.statements[statement as usize].shape(part.command);
+            part.take(shape, answer, keys, wants_values.then_some(into))?;
+            part.effect = if part.found > 0 { Effect::Applied } else { Effect::NotApplied };
+        } else if let Some(step) = &mut self.step {
+            let values = Values { bytes, places };
+            part.found = u32::from(step.take(answer, keys, values, dialect)?);
+        } else if self.kind == Some(Kind::Read) {
+            let Some(item) = only(answer, keys)? else { return Ok(()) };
+            part.found = 1;
+            into.rows = 1;
+            if *wants_values || self.expected.is_some() {
+                let taken = dialect.records.take(item.block, self.columns, into);
                 taken.map_err(|why| damaged(keys.get(0), why))?;
-                if let Some(expected) = expected {
-                    let mut comparison = expected.compare();
-                    into.cells.iter().for_each(|cell| comparison.see(into.bytes_of(cell)));
-                    *is_unlike = comparison.outcome() == Outcome::Mismatch;
-                }
-                Ok(())
             }
-            Task::Write { misses } => match answer {
-                Answer::Done => {
-                    part.found = 1;
-                    Ok(())
-                }
-                Answer::Nothing if *misses => Ok(()),
-                _ => Err(Failure::unexpected_reply("a write")),
-            },
-            Task::Merge(step) => {
-                part.found = 0;
-                let values = Values { bytes, places };
-                if step.take(answer, keys, values, dialect)? {
-                    part.found = 1;
-                }
-                Ok(())
+            if let Some(expected) = &self.expected {
+                self.is_unlike = into.compare(expected) == Outcome::Mismatch;
             }
-            Task::Statement { statement, wants_values, .. } => {
-                let shape = dialect.statements[*statement as usize].shape(part.command);
-                part.take(shape, answer, keys, wants_values.then_some(into))?;
-                part.effect = if part.found > 0 { Effect::Applied } else { Effect::NotApplied };
-                Ok(())
-            }
+        } else {
+            part.found = match answer {
+                Answer::Done => 1,
+                Answer::Nothing if self.kind != Some(Kind::Insert) => 0,
+                _ => return Err(Failure::unexpected_reply("a write")),
+            };
         }
+        Ok(())
     }
 
     #[inline]
     fn has_more(&self) -> bool {
-        matches!(self.task, Task::Merge(Step::Read | Step::Swap))
+        matches!(self.step, Some(Step::Read | Step::Swap))
     }
 
     fn put_more(&mut self, dialect: &mut Dialect, output: &mut Vec<u8>) {
         let key = self.keys.get(0);
-        match self.task {
-            Task::Merge(Step::Read) => put_line(output, b"gets ", key),
-            Task::Merge(Step::Swap) => {
-                dialect.records.put_swap(output, key, &dialect.merged, &dialect.unique);
-            }
-            _ => {}
+        if self.step == Some(Step::Swap) {
+            dialect.records.put_swap(output, key, &dialect.merged, &dialect.unique);
+        } else {
+            put_line(output, b"gets ", key);
         }
     }
 }
@@ -286,31 +241,22 @@ impl InFlightOperation for MemcachedOperation {
 
     /// Counts the records and reports the effects of the writes.
     #[inline]
-    fn outcome(&mut self, single: &mut Reply) -> Outcome {
-        let kind = match self.task {
-            Task::Write { misses: false } => return Outcome::Ok,
-            Task::Statement { kind, .. } => kind,
-            _ if self.subcommands[0].found == 0 => return Outcome::Miss,
-            Task::Read { is_unlike: true, .. } => return Outcome::Mismatch,
-            _ => return Outcome::Ok,
-        };
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
         let reply = if self.subcommands.len() > 1 { &mut self.gathered } else { single };
+        let misses = matches!(self.kind, Some(Kind::Read | Kind::Update | Kind::Delete));
+        if self.statement.is_none() {
+            let outcome = match (misses && self.subcommands[0].found == 0, self.is_unlike) {
+                (true, _) => Outcome::Miss,
+                (false, true) => Outcome::Mismatch,
+                (false, false) => Outcome::Ok,
+            };
+            return (outcome, reply);
+        }
         add_effects(&self.subcommands, &mut reply.effects);
         let is_missed = count(&self.subcommands, &mut reply.rows);
         // The replies of several servers arrive in any order.
         reply.cells.sort_unstable_by_key(|cell| (cell.row, cell.field));
-        let misses = matches!(kind, Kind::Read | Kind::Update | Kind::Delete);
-        if is_missed && misses { Outcome::Miss } else { Outcome::Ok }
-    }
-
-    #[inline]
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
-        if self.subcommands.len() > 1 { &self.gathered } else { single }
-    }
-
-    #[inline]
-    fn clear(&mut self, _: &mut Dialect) {
-        self.task = Task::Idle;
+        (if is_missed && misses { Outcome::Miss } else { Outcome::Ok }, reply)
     }
 }
 

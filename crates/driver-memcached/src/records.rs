@@ -157,10 +157,7 @@ impl Records {
                 Columns::All | Columns::AllByName => true,
             };
             if let (Some(field), true) = (field, wanted) {
-                reply.push(0, field, &[]);
-                append_unescaped(&mut reply.bytes, value)?;
-                let end = reply.bytes.len();
-                reply.cells.last_mut().expect("a cell was pushed").place.end = end;
+                reply.push_with(0, field, |bytes| append_unescaped(bytes, value))?;
             }
         }
         Ok(())

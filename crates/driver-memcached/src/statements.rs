@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use kvmark_driver::options::nearest;
 use kvmark_driver::{Call, OpenError, Slot};
 use kvmark_driver_server::template::{Names, Piece, Template, append, compile};
 use kvmark_driver_server::text::{Texts, integer};
@@ -408,24 +409,10 @@ fn is_number(digits: &[u8]) -> bool {
 }
 
 fn unknown(name: &str) -> String {
-    let names: Vec<_> = COMMANDS.iter().map(|(name, _)| *name).collect();
-    match names.iter().find(|other| is_near(name, other)) {
+    let names = COMMANDS.map(|(name, _)| name);
+    match nearest(name, names.into_iter()) {
         Some(near) => format!("there is no command {name}; did you mean {near}?"),
         None => format!("there is no command {name}; known are {}", names.join(", ")),
-    }
-}
-
-/// Whether two names differ by one letter or by two swapped neighbours.
-fn is_near(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
-    let (one, other) = (&one[same..], &other[same..]);
-    let same = one.iter().rev().zip(other.iter().rev());
-    let same = same.take_while(|(one, other)| one == other).count();
-    match (&one[..one.len() - same], &other[..other.len() - same]) {
-        ([] | [_], [] | [_]) => true,
-        ([a, b], [c, d]) => (a, b) == (d, c),
-        _ => false,
     }
 }
 

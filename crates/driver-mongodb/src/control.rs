@@ -1,65 +1,76 @@
-//! The driver's own connection, for information about the server, and the console.
+//! The store: its opening, information about the server, and the console.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Description, Durability, OpenError};
-use kvmark_driver_server::TlsProbe;
-use kvmark_driver_server::framed::Lines;
+use kvmark_driver::{About, Description, Durability, Layout, Never, OpenError, Place, Scheme};
+use kvmark_driver_server::framed::RequestReplySession;
+use kvmark_driver_server::{Counters, SessionOf, Store, Target};
 use serde_json::{Value as Json, json};
 
-use crate::connect::send;
 use crate::failure::Failure;
-use crate::message::{HELLO, command, reply};
-use crate::options::Settings;
+use crate::message::{command, reply};
+use crate::operation::{Dialect, MongoDbOperation};
+use crate::options::{PORT, Settings};
+use crate::records::Records;
 
-const TLS_PROBE: TlsProbe =
-    TlsProbe { request: HELLO, without: "leave tls out", with: "give tls=true" };
+/// The driver's own connections.
+type Lines = kvmark_driver_server::framed::Lines<Settings>;
 
 /// The members of `hello` and `serverStatus` that describe the server's behaviour.
 const SETTINGS: &str = "maxBsonObjectSize maxMessageSizeBytes maxWireVersion msg setName \
-                        storageEngine/name wiredTiger/cache/maximum_bytes_configured";
+                        storageEngine.name wiredTiger.cache.maximum_bytes_configured";
 
-/// The members of `serverStatus` that become statistics.
-const NUMBERS: &str = "connections/current connections/totalCreated mem/resident \
-                       metrics/document/deleted metrics/document/inserted \
-                       metrics/document/returned metrics/document/updated network/bytesIn \
-                       network/bytesOut network/numRequests opcounters/command opcounters/query \
-                       opcounters/update wiredTiger/cache/bytes_currently_in_the_cache \
-                       wiredTiger/cache/tracked_dirty_bytes_in_the_cache";
+/// The reply to a command with these members.
+fn execute(lines: &Lines, name: &str, members: &Json) -> Result<Json, Failure> {
+    let request = command(name, members, &lines.protocol.database);
+    reply(&lines.send(lines.first(), &request)?)?.1.json(0)
+}
 
-/// A connection to the server.
-pub(crate) struct Control(Lines<Settings>);
+/// The reply to a command about the server; null if it fails.
+fn ask(lines: &Lines, name: &str) -> Json {
+    execute(lines, name, &json!({ "$db": "admin" })).unwrap_or_default()
+}
 
-impl Control {
-    /// Connects with the first command.
-    pub(crate) fn new(settings: &Arc<Settings>) -> Self {
-        Self(Lines::new(Arc::clone(settings)))
+/// A server with MongoDB's protocol, with the commands for a layout.
+pub struct MongoDbStore(Arc<Records>);
+
+impl Store for MongoDbStore {
+    type Protocol = Settings;
+    type Operation = MongoDbOperation;
+    type Route = Never;
+
+    const ABOUT: About = About {
+        path: Some("database"),
+        port: Some(PORT),
+        counts_whole_server: true,
+        ycsb_bindings: &["mongodb", "site.ycsb.db.MongoDbClient"],
+        ycsb_properties: &["mongodb."],
+        ..About::new(
+            "mongodb",
+            Place::Hosts,
+            &[Scheme::new("mongodb", "mongodb://user@host:27017/database")],
+        )
+    };
+    const HAS_STATEMENTS: bool = false;
+    /// Members of `serverStatus`.
+    const NUMBERS: &'static str = "connections.current connections.totalCreated mem.resident \
+        metrics.document.deleted metrics.document.inserted metrics.document.returned \
+        metrics.document.updated network.bytesIn network.bytesOut network.numRequests \
+        opcounters.command opcounters.query opcounters.update \
+        wiredTiger.cache.bytes_currently_in_the_cache \
+        wiredTiger.cache.tracked_dirty_bytes_in_the_cache";
+
+    fn open(lines: &Lines, layout: &Layout) -> Result<Self, OpenError> {
+        let records = Arc::new(Records::new(layout, &lines.protocol)?);
+        let answer = execute(lines, "listCollections", &json!({ "nameOnly": true }));
+        answer.map_err(|failure| lines.refused(lines.first(), failure))?;
+        Ok(Self(records))
     }
 
-    /// Connects.
-    pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let Settings { target, tls, .. } = &*self.0.protocol;
-        let explain = |failure| TLS_PROBE.explain(failure, target, tls.is_some()).at(target);
-        self.command("listCollections", &json!({ "nameOnly": true })).map(drop).map_err(explain)
-    }
-
-    /// The reply to a command with these members. A failed connection is reopened once.
-    fn command(&self, name: &str, members: &Json) -> Result<Json, Failure> {
-        let Settings { target, database, .. } = &*self.0.protocol;
-        let frame = self.0.ask(target, &command(name, members, database), send)?;
-        reply(&frame)?.1.json(0)
-    }
-
-    /// The reply to a command about the server; null if it fails.
-    fn ask(&self, name: &str) -> Json {
-        self.command(name, &json!({ "$db": "admin" })).unwrap_or_default()
-    }
-
-    /// Describes the server, as far as known.
-    pub(crate) fn describe(&self) -> Description {
-        let build = self.ask("buildInfo");
-        let (hello, status) = (self.ask("hello"), self.ask("serverStatus"));
+    fn describe(&self, lines: &Lines) -> Description {
+        let build = ask(lines, "buildInfo");
+        let (hello, status) = (ask(lines, "hello"), ask(lines, "serverStatus"));
         let ferret = build.get("ferretdbVersion").or(build.pointer("/ferretdb/version"));
         let system = if ferret.is_some() { "FerretDB" } else { "MongoDB" };
         let version = ferret.or(build.get("version"));
@@ -68,8 +79,8 @@ impl Control {
         let settings = members(&hello, SETTINGS).chain(members(&status, SETTINGS));
         let mut configuration: BTreeMap<_, _> =
             settings.map(|(name, value)| (name, text(value))).collect();
-        let mut concern = self.ask("getDefaultRWConcern")["defaultWriteConcern"].take();
-        let own = &self.0.protocol.concern;
+        let mut concern = ask(lines, "getDefaultRWConcern")["defaultWriteConcern"].take();
+        let own = &lines.protocol.concern;
         if own.contains_key("w") || concern.is_null() {
             concern = json!({ "w": own.get("w") });
         }
@@ -85,10 +96,27 @@ impl Control {
         Description { system: system.to_owned(), version, configuration }
     }
 
-    pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
-        let status = self.ask("serverStatus");
-        let numbers = members(&status, NUMBERS);
-        numbers.filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
+    fn session(&self, lines: &Lines, clients: u32) -> Result<SessionOf<Self>, OpenError> {
+        let dialect = Dialect { records: Arc::clone(&self.0), latest: 0 };
+        RequestReplySession::open(&lines.protocol, dialect, clients)
+    }
+
+    fn counters(&self, lines: &Lines, _: &Target) -> Result<Counters, Failure> {
+        let status = execute(lines, "serverStatus", &json!({ "$db": "admin" }))?;
+        let numbers = members(&status, Self::NUMBERS);
+        Ok(numbers.map(|(name, value)| (name, value.to_string())).collect())
+    }
+
+    /// A command's name and the JSON of its members, among which its own value may be; the reply as
+    /// JSON.
+    fn ask(lines: &Lines, words: &[String]) -> Result<Json, OpenError> {
+        let wrong = || {
+            let text = "give a command's name and its members as a JSON object";
+            OpenError::System(text.to_owned())
+        };
+        let [name, members] = words else { return Err(wrong()) };
+        let members = serde_json::from_str(members).map_err(|_| wrong())?;
+        execute(lines, name, &members).map_err(|failure| failure.at(lines.first()))
     }
 }
 
@@ -98,8 +126,8 @@ fn members<'a>(
     paths: &'static str,
 ) -> impl Iterator<Item = (String, &'a Json)> {
     paths.split(' ').filter_map(|path| {
-        let value = document.pointer(&format!("/{}", path.replace('_', " ")))?;
-        Some((path.replace('/', "."), value))
+        let value = document.pointer(&format!("/{}", path.replace('.', "/").replace('_', " ")))?;
+        Some((path.to_owned(), value))
     })
 }
 
@@ -112,20 +140,6 @@ fn durability(concern: &Json) -> Option<Durability> {
         (Json::String(word), None) => (word == "majority").then_some(Durability::Sync),
         (Json::Number(_), None) => Some(Durability::None),
         _ => None,
-    }
-}
-
-/// A command's name and the JSON of its members, among which its own value may be; the reply as
-/// JSON.
-impl kvmark_driver::Console for Control {
-    fn ask(&mut self, words: &[String]) -> Result<Json, OpenError> {
-        let wrong = || {
-            let text = "give a command's name and its members as a JSON object";
-            OpenError::System(text.to_owned())
-        };
-        let [name, members] = words else { return Err(wrong()) };
-        let members = serde_json::from_str(members).map_err(|_| wrong())?;
-        self.command(name, &members).map_err(|failure| failure.at(&self.0.protocol.target))
     }
 }
 

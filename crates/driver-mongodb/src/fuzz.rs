@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Columns, Request};
+use kvmark_driver_server::framed::Server as _;
 use kvmark_driver_server::framed::fuzz::{self, Feed, layout, request};
 use kvmark_plan::Kind;
 
@@ -19,7 +20,7 @@ use crate::records::Records;
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
 thread_local! {
-    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(Feed::ordered());
 }
 
 /// Checks one input.
@@ -38,18 +39,10 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn settings() -> Settings {
-    Settings::parse(&BTreeMap::new()).expect("each option has a default")
-}
-
-fn feed() -> Feed<Settings> {
-    let target = settings().target;
-    Feed::ordered(settings(), target)
-}
-
 /// Passes a frame as the reply to an operation.
 fn take(frame: &[u8], kind: Kind, id: u32) {
-    let records = Records::new(&layout(&["f"]), &settings()).expect("the name is valid");
+    let settings = Settings::parse(&BTreeMap::new()).expect("each option has a default");
+    let records = Records::new(&layout(&["f"]), &settings).expect("the name is valid");
     let mut dialect = Dialect { records: Arc::new(records), latest: id.wrapping_sub(1) };
     let request = Request { columns: Columns::One(0), ..request(kind) };
     fuzz::take::<MongoDbOperation>(frame, &request, &mut dialect);
@@ -64,7 +57,7 @@ mod tests {
 
     #[test]
     fn every_seed_is_taken() {
-        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
+        kvmark_testing::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 
     proptest! {

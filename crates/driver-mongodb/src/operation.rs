@@ -85,11 +85,6 @@ impl RequestReply for MongoDbOperation {
     }
 
     #[inline]
-    fn requests(&self) -> usize {
-        1
-    }
-
-    #[inline]
     fn put(&self, _: usize, request: &Request<'_>, dialect: &mut Dialect, output: &mut Vec<u8>) {
         dialect.records.put(output, self.id, request);
     }
@@ -144,15 +139,8 @@ impl InFlightOperation for MongoDbOperation {
     }
 
     #[inline]
-    fn outcome(&mut self, _: &mut Reply) -> Outcome {
-        self.outcome.unwrap_or(Outcome::Ok)
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
+        let reply = if self.kind == Some(Kind::Scan) { &self.scanned } else { single };
+        (self.outcome.unwrap_or(Outcome::Ok), reply)
     }
-
-    #[inline]
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
-        if self.kind == Some(Kind::Scan) { &self.scanned } else { single }
-    }
-
-    #[inline]
-    fn clear(&mut self, _: &mut Dialect) {}
 }

@@ -4,14 +4,12 @@
 //! operation must accept each frame as a reply.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvmark_driver::{Columns, Request};
 use kvmark_driver_server::framed::fuzz::{self, Feed, layout, request};
 use kvmark_plan::Kind;
 
-use crate::connect::Wire;
 use crate::control::rows;
 use crate::message::Scan;
 use crate::operation::{PostgresOperation, Prepared};
@@ -22,7 +20,7 @@ use crate::text::Text;
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 
 thread_local! {
-    static FEED: RefCell<Feed<Wire>> = RefCell::new(feed());
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(Feed::ordered());
 }
 
 /// Checks one input.
@@ -33,19 +31,12 @@ pub fn check(bytes: &[u8]) {
     let frames = FEED.with_borrow_mut(|feed| feed.frames(bytes));
     for frame in &frames {
         assert_eq!(Scan::default().advance(frame).ok().flatten(), Some(frame.len()));
-        drop((rows(frame), Text::new(0, frame)));
+        drop((rows(frame), Text::new(0, String::new(), frame)));
         take(frame, Kind::Read, Columns::All);
         take(frame, Kind::Read, Columns::One(0));
         take(frame, Kind::Scan, Columns::All);
         take(frame, Kind::Delete, Columns::All);
     }
-}
-
-fn feed() -> Feed<Wire> {
-    let settings = Settings::parse(&BTreeMap::new()).expect("each option has a default");
-    let target = settings.target.clone();
-    let wire = Wire::new(Arc::new(settings), std::iter::empty());
-    Feed::ordered(wire, target)
 }
 
 /// Passes a frame as the reply to an operation.
@@ -60,6 +51,6 @@ fn take(frame: &[u8], kind: Kind, columns: Columns) {
 mod tests {
     #[test]
     fn every_seed_is_taken() {
-        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
+        kvmark_testing::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

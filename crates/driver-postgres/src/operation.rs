@@ -188,7 +188,7 @@ impl InFlightOperation for PostgresOperation {
     /// Counts the records and reports the effects of the writes. One of several texts of a command
     /// doesn't show the effects of the others.
     #[inline]
-    fn outcome(&mut self, single: &mut Reply) -> Outcome {
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
         let reply = if self.parts.len() > 1 { &mut self.gathered } else { single };
         let mut is_missed = self.is_read && reply.rows == 0;
         let mut written = 0;
@@ -205,20 +205,13 @@ impl InFlightOperation for PostgresOperation {
         if !self.is_record && reply.rows == 0 {
             reply.rows = written;
         }
-        match (is_missed, self.is_unlike) {
+        let outcome = match (is_missed, self.is_unlike) {
             (true, _) => Outcome::Miss,
             (false, true) => Outcome::Mismatch,
             (false, false) => Outcome::Ok,
-        }
+        };
+        (outcome, reply)
     }
-
-    #[inline]
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
-        if self.parts.len() > 1 { &self.gathered } else { single }
-    }
-
-    #[inline]
-    fn clear(&mut self, _: &mut Arc<Prepared>) {}
 }
 
 /// The number of rows that a completed write affected; `None` for other statements.

@@ -22,6 +22,7 @@ const EPOCH_MS: i64 = 946_684_800_000;
 /// A prepared text.
 #[derive(Debug)]
 pub(crate) struct Text {
+    pub(crate) sql: String,
     /// The types of its parameters.
     pub(crate) parameters: Vec<u32>,
     /// The request up to the values, and after them.
@@ -31,7 +32,7 @@ pub(crate) struct Text {
 
 impl Text {
     /// The text of this number, by its description.
-    pub(crate) fn new(number: usize, description: &[u8]) -> Result<Self, Failure> {
+    pub(crate) fn new(number: usize, sql: String, description: &[u8]) -> Result<Self, Failure> {
         let (mut parameters, mut columns) = (Vec::new(), Vec::new());
         for (tag, body) in Messages(description) {
             let mut reader = Reader(body);
@@ -51,7 +52,7 @@ impl Text {
         head.extend_from_slice(&(parameters.len() as u16).to_be_bytes());
         let mut tail = Vec::new();
         append_formats(&mut tail, &columns);
-        Ok(Self { parameters, head, tail })
+        Ok(Self { sql, parameters, head, tail })
     }
 
     /// Encodes an execution, whose values `put_values` appends.

@@ -202,10 +202,7 @@ impl Answers {
         let field = self.values;
         self.values += 1;
         if self.wants_values {
-            reply.push(self.round, field, &[]);
-            append(&mut reply.bytes);
-            let end = reply.bytes.len();
-            reply.cells.last_mut().expect("a cell was pushed").place.end = end;
+            reply.push_with(self.round, field, append);
         }
     }
 

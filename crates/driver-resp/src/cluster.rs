@@ -9,12 +9,11 @@
 
 use kvmark_driver::{Completions, OpenError, Request, Ticket};
 use kvmark_driver_server::framed::{
-    ABANDONED, InFlight, OrderedExchange, RequestReply as _, Route,
+    ABANDONED, Framed, InFlight, OrderedExchange, RequestReply as _, Route,
 };
 use kvmark_plan::Outcome;
 
 use crate::cluster_batch::Destination;
-use crate::connect::Connections;
 use crate::failure::Failure;
 use crate::operation::{RespOperation, Work};
 use crate::options::Settings;
@@ -32,6 +31,9 @@ const NO_OWNER: u16 = u16::MAX;
 
 /// The operations of a session's clients, with their connections.
 type Clients = InFlight<Settings, RespOperation>;
+
+/// A session's connections.
+type Connections = Framed<Settings>;
 
 /// The ticket of a request for the map of the slots.
 const MAP: Ticket = ABANDONED - 1;

@@ -1,31 +1,15 @@
-//! The console of a server: commands as words, replies as values.
+//! Replies as values of the console.
 
-use kvmark_driver::OpenError;
-use kvmark_driver_server::framed::Lines;
 use serde_json::Value;
 
-use crate::connect::{encoded, send};
 use crate::failure::{Failure, refused};
-use crate::options::Settings;
 use kvmark_wire::resp::{Cursor, Garbage, Token};
 
 /// Greatest number of nested lists.
-const DEPTH_MAX: u32 = 8;
-
-/// A connection to the first configured server.
-pub(crate) struct Console(pub(crate) Lines<Settings>);
-
-impl kvmark_driver::Console for Console {
-    fn ask(&mut self, words: &[String]) -> Result<Value, OpenError> {
-        let target = self.0.protocol.target();
-        let reply = self.0.ask(target, &encoded(words), send);
-        let value = reply.and_then(|reply| value(&mut Cursor::new(&reply), DEPTH_MAX));
-        value.map_err(|failure| failure.at(target))
-    }
-}
+pub(crate) const DEPTH_MAX: u32 = 8;
 
 /// Reads an element with its contents; a map becomes a list of alternating names and values.
-fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
+pub(crate) fn value(cursor: &mut Cursor<'_>, depth: u32) -> Result<Value, Failure> {
     let count = match cursor.token()? {
         Token::Simple(text) | Token::Bulk(text) | Token::Other(text) => {
             return Ok(String::from_utf8_lossy(text).into());

@@ -1,197 +1,209 @@
-//! The driver's own connections, for information about the servers.
+//! The store: its opening and information about the servers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvmark_driver::{Description, Durability, OpenError};
-use kvmark_driver_server::framed::Lines;
-use kvmark_driver_server::{Load, Target, TlsProbe, settle};
+use kvmark_driver::{About, Description, Durability, Layout, OpenError, Place, Scheme, Speedup};
+use kvmark_driver_server::framed::Framed;
+use kvmark_driver_server::{Counters, SessionOf, Store, Target};
 use kvmark_plan::Outcome;
-
-use crate::connect::{encoded, send};
-use crate::failure::{Failure, is_forbidden, is_moved};
-use crate::options::Settings;
-use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
 use kvmark_wire::resp::Cursor;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::commands::Fields;
+use crate::console::{DEPTH_MAX, value};
+use crate::failure::{Failure, is_moved};
+use crate::operation::{Context, Dialect, RespOperation};
+use crate::options::{PARTS_TOGETHER, PORT, Settings, encoded};
+use crate::prepared::{Prepared, plain};
+use crate::slots::{CLUSTER_SLOTS, Share, read_shares};
 
 /// Configuration that describes the location of a server, not its behaviour.
 const PLACES: &str = "bind bind-source-addr cluster-config-file dir logfile pidfile port tls-port \
                       unixsocket slaveof";
 
-/// The numbers of INFO that become statistics.
-const NUMBERS: &str = "aof_current_size blocked_clients connected_clients evicted_keys \
-                       expired_keys keyspace_hits keyspace_misses mem_fragmentation_ratio \
-                       rejected_connections total_commands_processed total_connections_received \
-                       total_error_replies total_net_input_bytes total_net_output_bytes \
-                       used_cpu_sys used_cpu_user used_memory used_memory_rss";
+/// The driver's own connections.
+type Lines = kvmark_driver_server::framed::Lines<Settings>;
 
-const TLS_PROBE: TlsProbe =
-    TlsProbe { request: b"PING\r\n", without: "use redis:// without tls", with: "use rediss://" };
-
-/// The number that measures the load of a server.
-const COMMANDS: [&str; 1] = ["total_commands_processed"];
-
-/// Background work that `settle` waits for.
-const BUSY: [&str; 6] = [
-    "loading",
-    "async_loading",
-    "rdb_bgsave_in_progress",
-    "aof_rewrite_in_progress",
-    "aof_rewrite_scheduled",
-    "master_sync_in_progress",
-];
-
-pub(crate) struct Control {
-    settings: Arc<Settings>,
-    lines: Lines<Settings>,
-    load: Load,
+/// A server or cluster with the Redis protocol, with the commands for a layout.
+pub struct RespStore {
+    fields: Arc<Fields>,
+    statements: Arc<[Prepared]>,
 }
 
-impl Control {
-    /// Connects to the server.
-    pub(crate) fn open(settings: Arc<Settings>) -> Result<Self, OpenError> {
-        let lines = Lines::new(Arc::clone(&settings));
-        let control = Self { settings, lines, load: Load::default() };
-        if control.settings.cluster {
-            control.masters().map(drop)?;
-            return Ok(control);
-        }
-        let target = control.settings.target();
-        match control.greet(target, &["PING"]) {
+impl Store for RespStore {
+    type Protocol = Settings;
+    type Operation = RespOperation;
+    type Route = Cluster;
+
+    const ABOUT: About = About {
+        path: Some("database"),
+        port: Some(PORT),
+        counts_whole_server: true,
+        one_thread_unless: Some("io-threads"),
+        ycsb_bindings: &["redis", "site.ycsb.db.RedisClient"],
+        ycsb_properties: &["redis."],
+        ..About::new(
+            "redis",
+            Place::Hosts,
+            &[
+                Scheme::new("redis", "redis://host:6379"),
+                Scheme {
+                    implied: &[("tls", "true")],
+                    ..Scheme::new("rediss", "rediss://host:6379")
+                },
+            ],
+        )
+    };
+    const NUMBERS: &'static str = "aof_current_size blocked_clients connected_clients \
+        evicted_keys expired_keys keyspace_hits keyspace_misses mem_fragmentation_ratio \
+        rejected_connections total_commands_processed total_connections_received \
+        total_error_replies total_net_input_bytes total_net_output_bytes used_cpu_sys \
+        used_cpu_user used_memory used_memory_rss";
+    const COMMANDS: &'static [&'static str] = &["total_commands_processed"];
+    const BUSY: &'static [&'static str] = &[
+        "loading",
+        "async_loading",
+        "rdb_bgsave_in_progress",
+        "aof_rewrite_in_progress",
+        "aof_rewrite_scheduled",
+        "master_sync_in_progress",
+    ];
+
+    fn open(lines: &Lines, layout: &Layout) -> Result<Self, OpenError> {
+        let commands = layout.prepare.iter().map(|text| plain(text));
+        let commands = commands.collect::<Result<Vec<_>, _>>()?;
+        let statements = layout.statements.iter().map(Prepared::new).collect::<Result<_, _>>()?;
+        if lines.protocol.cluster {
+            Self::nodes(lines)?;
+        } else if let Err(failure) = lines.send(lines.first(), &encoded(&["PING"]))
             // `settle` waits for a server that is loading.
-            Err(failure) if failure.outcome != Outcome::Unavailable => Err(failure.at(target)),
-            _ => Ok(control),
+            && failure.outcome != Outcome::Unavailable
+        {
+            return Err(lines.refused(lines.first(), failure));
         }
+        prepare(lines, &layout.prepare, &commands)?;
+        Ok(Self { fields: Arc::new(Fields::new(layout)), statements })
     }
 
-    /// Sends a command. A failed connection is reopened once.
-    fn ask(&self, target: &Target, command: &[&str]) -> Result<Vec<u8>, Failure> {
-        self.lines.ask(target, &encoded(command), send)
+    fn speedups(settings: &Settings) -> Vec<Speedup> {
+        if settings.pipeline_parts { Vec::new() } else { vec![PARTS_TOGETHER] }
     }
 
-    /// Sends a command that may be the first one to a server.
-    fn greet(&self, target: &Target, command: &[&str]) -> Result<Vec<u8>, Failure> {
-        let encrypts = self.settings.tls.is_some();
-        self.ask(target, command).map_err(|failure| TLS_PROBE.explain(failure, target, encrypts))
-    }
-
-    /// The slots of a cluster, according to the first server that answers.
-    pub(crate) fn shares(&self) -> Result<Vec<Share>, OpenError> {
-        let known = self.lines.open();
-        let mut refusal = None;
-        for target in self.settings.targets.iter().chain(&known) {
-            let reply = self.greet(target, &CLUSTER_SLOTS);
-            refusal = Some(match reply.and_then(|reply| read_shares(&reply, target)) {
-                Ok(shares) if !shares.is_empty() => return Ok(shares),
-                Ok(_) => OpenError::System(format!(
-                    "the cluster at {target} has no slots yet: give them to its servers first"
-                )),
-                Err(failure) => failure.at(target),
-            });
-        }
-        Err(refusal.expect("an address names at least one server"))
-    }
-
-    /// The server, or the servers with slots.
-    fn masters(&self) -> Result<Vec<Target>, OpenError> {
-        if !self.settings.cluster {
-            return Ok(self.settings.targets.clone());
-        }
-        let mut masters: Vec<_> = self.shares()?.into_iter().map(|(_, target)| target).collect();
-        masters.sort_by_key(Target::to_string);
-        masters.dedup();
-        Ok(masters)
-    }
-
-    /// Sends each command to every server, in order. In a cluster, one server executes a command
-    /// with a key and the others redirect it.
-    pub(crate) fn prepare(&self, texts: &[String], commands: &[Vec<u8>]) -> Result<(), OpenError> {
-        if commands.is_empty() {
-            return Ok(());
-        }
-        let masters = self.masters()?;
-        for (text, command) in texts.iter().zip(commands) {
-            let mut refusal = None;
-            let mut is_executed = false;
-            for target in &masters {
-                match self.lines.ask(target, command, send) {
-                    Ok(_) => is_executed = true,
-                    Err(failure) if is_moved(&failure) => refusal = Some((failure, target)),
-                    Err(failure) => return Err(unprepared(text, &failure, target)),
-                }
-            }
-            if let (false, Some((failure, target))) = (is_executed, refusal) {
-                return Err(unprepared(text, &failure, target));
-            }
-        }
-        Ok(())
-    }
-
-    fn info(&self, target: &Target) -> Result<BTreeMap<String, String>, Failure> {
-        let reply = self.ask(target, &["INFO"])?;
-        let text = Cursor::new(&reply).text()?.unwrap_or_default();
-        Ok(pairs(&String::from_utf8_lossy(text)))
-    }
-
-    /// Describes the server, or the first one of a cluster, as far as known.
-    pub(crate) fn describe(&self) -> Description {
-        let masters = self.masters().unwrap_or_default();
-        let target = masters.first().unwrap_or(self.settings.target());
-        let (system, version) = identity(&self.info(target).unwrap_or_default());
-        let mut configuration = self.configuration(target).unwrap_or_default();
+    /// Describes the server, or the first one of a cluster.
+    fn describe(&self, lines: &Lines) -> Description {
+        let masters = Self::nodes(lines).unwrap_or_default();
+        let target = masters.first().unwrap_or(lines.first());
+        let (system, version) = identity(&self.counters(lines, target).unwrap_or_default());
+        let mut configuration = configuration(lines, target).unwrap_or_default();
         if let Some(durability) = durability(&configuration) {
             configuration.insert("durability".to_owned(), durability.to_string());
         }
-        if self.settings.cluster {
+        if lines.protocol.cluster {
             configuration.insert("cluster-primaries".to_owned(), masters.len().to_string());
         }
         Description { system, version, configuration }
     }
 
-    fn configuration(&self, target: &Target) -> Result<BTreeMap<String, String>, Failure> {
-        let reply = self.ask(target, &["CONFIG", "GET", "*"])?;
-        let mut cursor = Cursor::new(&reply);
-        let mut configuration = BTreeMap::new();
-        for _ in 0..cursor.elements()? / 2 {
-            let mut text = || Ok::<_, Failure>(cursor.text()?.unwrap_or_default().to_vec());
-            let (name, value) = (text()?, text()?);
-            let name = String::from_utf8_lossy(&name).into_owned();
-            if !is_secret(&name) && !PLACES.split(' ').any(|place| place == name) {
-                configuration.insert(name, String::from_utf8_lossy(&value).into_owned());
+    fn session(&self, lines: &Lines, clients: u32) -> Result<SessionOf<Self>, OpenError> {
+        let Settings { cluster, pipeline_parts, servers, .. } = &*lines.protocol;
+        let dialect = Dialect {
+            fields: Arc::clone(&self.fields),
+            statements: Arc::clone(&self.statements),
+            pipeline_parts: *pipeline_parts,
+        };
+        let context = Context::new(dialect, *cluster);
+        if !cluster {
+            return SessionOf::<Self>::open(&lines.protocol, context, clients);
+        }
+        let mut framed = Framed::new(Arc::clone(&lines.protocol), servers.limits.width(clients))?;
+        let cluster = Cluster::open(shares(lines)?, &mut framed)?;
+        Ok(SessionOf::<Self>::routed(framed, cluster, context, clients))
+    }
+
+    /// The server, or the servers with slots.
+    fn nodes(lines: &Lines) -> Result<Vec<Target>, OpenError> {
+        if !lines.protocol.cluster {
+            return Ok(lines.protocol.servers.targets.clone());
+        }
+        let mut nodes: Vec<_> = shares(lines)?.into_iter().map(|(_, target)| target).collect();
+        nodes.sort_by_key(Target::to_string);
+        nodes.dedup();
+        Ok(nodes)
+    }
+
+    fn counters(&self, lines: &Lines, node: &Target) -> Result<Counters, Failure> {
+        let reply = lines.send(node, &encoded(&["INFO"]))?;
+        let text = Cursor::new(&reply).text()?.unwrap_or_default();
+        Ok(pairs(&String::from_utf8_lossy(text)))
+    }
+
+    fn ask(lines: &Lines, words: &[String]) -> Result<Value, OpenError> {
+        let reply = lines.send(lines.first(), &encoded(words));
+        let value = reply.and_then(|reply| value(&mut Cursor::new(&reply), DEPTH_MAX));
+        value.map_err(|failure| failure.at(lines.first()))
+    }
+}
+
+/// The slots of a cluster, according to the first server that answers.
+fn shares(lines: &Lines) -> Result<Vec<Share>, OpenError> {
+    let known = lines.open();
+    let mut refusal = None;
+    for target in lines.protocol.servers.targets.iter().chain(&known) {
+        let reply = lines.send(target, &encoded(&CLUSTER_SLOTS));
+        refusal = Some(match reply.and_then(|reply| read_shares(&reply, target)) {
+            Ok(shares) if !shares.is_empty() => return Ok(shares),
+            Ok(_) => OpenError::System(format!(
+                "the cluster at {target} has no slots yet: give them to its servers first"
+            )),
+            Err(failure) => lines.refused(target, failure),
+        });
+    }
+    Err(refusal.expect("an address names at least one server"))
+}
+
+/// Sends each command to every server, in order. In a cluster, one server executes a command with a
+/// key and the others redirect it.
+fn prepare(lines: &Lines, texts: &[String], commands: &[Vec<u8>]) -> Result<(), OpenError> {
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let masters = RespStore::nodes(lines)?;
+    for (text, command) in texts.iter().zip(commands) {
+        let mut refusal = None;
+        let mut is_executed = false;
+        for target in &masters {
+            match lines.send(target, command) {
+                Ok(_) => is_executed = true,
+                Err(failure) if is_moved(&failure) => refusal = Some((failure, target)),
+                Err(failure) => return Err(unprepared(text, &failure, target)),
             }
         }
-        Ok(configuration)
-    }
-
-    /// The statistics of the server. In a cluster they are summed over the servers with slots, and
-    /// `node_share_max` is the busiest server's share of the commands since the last call.
-    pub(crate) fn statistics(&self) -> BTreeMap<String, f64> {
-        let masters = self.masters().unwrap_or_default();
-        let info = |target: &Target| self.info(target).unwrap_or_default();
-        let (mut sums, share) = self.load.sums(&masters, NUMBERS, &COMMANDS, info);
-        sums.extend(share.filter(|_| self.settings.cluster));
-        sums
-    }
-
-    /// Waits until no server loads, saves, rewrites its log or copies from a primary. Doesn't wait
-    /// for a server that denies this user the information.
-    pub(crate) fn settle(&self) -> Result<(), OpenError> {
-        for target in self.masters()? {
-            settle(&target, || match self.info(&target) {
-                Ok(info) => {
-                    Ok(BUSY.iter().any(|name| info.get(*name).is_some_and(|number| number != "0")))
-                }
-                Err(failure) if is_forbidden(&failure) => Ok(false),
-                Err(failure) => Err(failure),
-            })?;
+        if let (false, Some((failure, target))) = (is_executed, refusal) {
+            return Err(unprepared(text, &failure, target));
         }
-        Ok(())
     }
+    Ok(())
+}
+
+fn configuration(lines: &Lines, target: &Target) -> Result<Counters, Failure> {
+    let reply = lines.send(target, &encoded(&["CONFIG", "GET", "*"]))?;
+    let mut cursor = Cursor::new(&reply);
+    let mut configuration = Counters::new();
+    for _ in 0..cursor.elements()? / 2 {
+        let mut text = || Ok::<_, Failure>(cursor.text()?.unwrap_or_default().to_vec());
+        let (name, value) = (text()?, text()?);
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if !is_secret(&name) && !PLACES.split(' ').any(|place| place == name) {
+            configuration.insert(name, String::from_utf8_lossy(&value).into_owned());
+        }
+    }
+    Ok(configuration)
 }
 
 /// What acknowledged writes survive. The log is written before the reply; with `everysec` not while
 /// a sync is slow (`flushAppendOnlyFile` of Redis postpones the write by up to two seconds).
-fn durability(settings: &BTreeMap<String, String>) -> Option<Durability> {
+fn durability(settings: &Counters) -> Option<Durability> {
     let logs = settings.get("appendonly")? == "yes";
     Some(match settings.get("appendfsync")?.as_str() {
         "always" if logs => Durability::Sync,
@@ -206,13 +218,13 @@ fn unprepared(text: &str, failure: &Failure, target: &Target) -> OpenError {
 }
 
 /// `name:value` lines.
-fn pairs(text: &str) -> BTreeMap<String, String> {
+fn pairs(text: &str) -> Counters {
     let pairs = text.lines().filter_map(|line| line.trim_end().split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Name and version of the system. Compatible systems report a Redis version as well.
-fn identity(info: &BTreeMap<String, String>) -> (String, String) {
+fn identity(info: &Counters) -> (String, String) {
     // A path, such as that of the configuration, may contain any name.
     let mentions = |part: &str| {
         info.iter().any(|(name, value)| {

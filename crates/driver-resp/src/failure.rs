@@ -27,10 +27,3 @@ pub(crate) fn refused_login(message: &[u8]) -> Failure {
 pub(crate) fn is_moved(failure: &Failure) -> bool {
     failure.text.starts_with("the server answered: MOVED ")
 }
-
-/// Whether the command is forbidden for this user, or unsupported by the service.
-pub(crate) fn is_forbidden(failure: &Failure) -> bool {
-    ["NOPERM ", "ERR unknown command"]
-        .iter()
-        .any(|error| failure.text.starts_with(&format!("the server answered: {error}")))
-}

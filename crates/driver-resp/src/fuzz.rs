@@ -5,18 +5,17 @@
 //! commands must survive a round trip.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kvmark_driver::{Columns, Reply, Request, Values};
-use kvmark_driver_server::framed::fuzz::{Feed, call, layout, request, statement};
+use kvmark_driver_server::framed::fuzz::{Feed, call, finish, layout, request, statement};
 use kvmark_driver_server::framed::{InFlightOperation as _, RequestReply as _};
 use kvmark_driver_server::{HostPort, Target};
 use kvmark_plan::Kind;
 use kvmark_wire::number;
 
 use crate::commands::Fields;
-use crate::failure::{Failure, refused, refused_login};
+use crate::failure::{refused, refused_login};
 use crate::operation::{Context, Dialect, RespOperation};
 use crate::options::Settings;
 use crate::prepared::Prepared;
@@ -33,7 +32,7 @@ const COLUMNS: [Columns; 3] = [Columns::All, Columns::AllByName, Columns::One(1)
 const PARTS: usize = 64;
 
 thread_local! {
-    static FEED: RefCell<Feed<Settings>> = RefCell::new(feed());
+    static FEED: RefCell<Feed<Settings>> = RefCell::new(Feed::ordered());
     static CONTEXTS: RefCell<[Context; 2]> =
         RefCell::new([true, false].map(|together| Context::new(dialect(together), false)));
 }
@@ -50,12 +49,6 @@ pub fn check(bytes: &[u8]) {
         contexts.iter_mut().for_each(|context| take(context, &frames));
     });
     write(bytes);
-}
-
-fn feed() -> Feed<Settings> {
-    let options = BTreeMap::from([("address".to_owned(), "localhost".into())]);
-    let settings = Settings::parse(&options).expect("only the address is required");
-    Feed::ordered(settings, server())
 }
 
 fn server() -> Target {
@@ -146,18 +139,6 @@ fn take_all(context: &mut Context, request: &Request<'_>, frames: &[Vec<u8>]) {
     }
 }
 
-/// Checks the result of an operation.
-fn finish(operation: &mut RespOperation, single: &mut Reply) {
-    let reply = operation.reply(single);
-    for cell in &reply.cells {
-        assert!(cell.place.end <= reply.bytes.len());
-    }
-    match &operation.progress.failure {
-        Some(Failure { text, .. }) => assert!(text.len() < 2000, "a failure is one line"),
-        None => drop(operation.outcome(single)),
-    }
-}
-
 /// Encodes commands and reads them back.
 fn write(bytes: &[u8]) {
     let parts: Vec<_> = bytes.split(|byte| *byte == b'\n').take(PARTS).collect();
@@ -185,6 +166,6 @@ fn write(bytes: &[u8]) {
 mod tests {
     #[test]
     fn every_seed_is_taken() {
-        kvmark_driver_server::framed::fuzz::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
+        kvmark_testing::check_seeds(env!("CARGO_MANIFEST_DIR"), super::check);
     }
 }

@@ -20,7 +20,6 @@ mod argument;
 mod cluster;
 mod cluster_batch;
 mod commands;
-mod connect;
 mod console;
 mod control;
 mod failure;
@@ -31,122 +30,9 @@ mod options;
 mod prepared;
 mod slots;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use kvmark_driver_server::ServerDriver;
 
-use kvmark_driver::{
-    About, AnyConsole, AnySession, Capabilities, Description, Driver, Execution, Layout, Never,
-    OpenError, Place, Scheme,
-};
+pub use control::RespStore;
 
-use kvmark_driver_server::framed::{Lines, RequestReplySession};
-
-use cluster::Cluster;
-use commands::Fields;
-use connect::Connections;
-use control::Control;
-use operation::{Context, Dialect, RespOperation};
-use prepared::{Prepared, plain};
-
-pub use options::options;
-
-/// A worker's session.
-pub type RespSession = RequestReplySession<options::Settings, RespOperation, Cluster>;
-
-/// A connected server with the Redis protocol.
-pub struct Resp {
-    settings: Arc<options::Settings>,
-    fields: Arc<Fields>,
-    statements: Arc<[Prepared]>,
-    control: Control,
-}
-
-impl Resp {
-    /// The description of this driver.
-    pub const ABOUT: About = About {
-        path: Some("database"),
-        port: Some(options::PORT),
-        counts_whole_server: true,
-        one_thread_unless: Some("io-threads"),
-        ycsb_bindings: &["redis", "site.ycsb.db.RedisClient"],
-        ycsb_properties: &["redis."],
-        ..About::new(
-            "redis",
-            Place::Hosts,
-            &[
-                Scheme::new("redis", "redis://host:6379"),
-                Scheme {
-                    implied: &[("tls", "true")],
-                    ..Scheme::new("rediss", "rediss://host:6379")
-                },
-            ],
-        )
-    };
-
-    /// Connects to the server and logs in.
-    ///
-    /// # Errors
-    /// [`OpenError::Option`] if an option is unknown or invalid; [`OpenError::System`] if the
-    /// server is unreachable, isn't trusted or rejects the connection.
-    pub fn open(
-        options: &BTreeMap<String, serde_json::Value>,
-        layout: &Layout,
-    ) -> Result<Self, OpenError> {
-        let settings = Arc::new(options::Settings::parse(options)?);
-        let prepare = layout.prepare.iter().map(|text| plain(text));
-        let prepare = prepare.collect::<Result<Vec<_>, _>>()?;
-        let statements = layout.statements.iter().map(Prepared::new).collect::<Result<_, _>>()?;
-        let fields = Arc::new(Fields::new(layout));
-        let control = Control::open(Arc::clone(&settings))?;
-        control.prepare(&layout.prepare, &prepare)?;
-        Ok(Self { settings, fields, statements, control })
-    }
-}
-
-impl Driver for Resp {
-    type Blocking = Never;
-    type Session = RespSession;
-
-    fn capabilities(&self) -> Capabilities {
-        let speedups =
-            if self.settings.pipeline_parts { Vec::new() } else { vec![options::PARTS_TOGETHER] };
-        Capabilities { speedups, ..Capabilities::all(Execution::Asynchronous, false) }
-    }
-
-    fn describe(&self) -> Description {
-        self.control.describe()
-    }
-
-    fn session(&self, clients: u32) -> Result<AnySession<Never, RespSession>, OpenError> {
-        let Self { settings, fields, statements, control } = self;
-        let dialect = Dialect {
-            fields: Arc::clone(fields),
-            statements: Arc::clone(statements),
-            pipeline_parts: settings.pipeline_parts,
-        };
-        let context = Context::new(dialect, settings.cluster);
-        let (protocol, limits) = (Arc::clone(settings), settings.limits);
-        if !settings.cluster {
-            return RespSession::open(protocol, &settings.targets, limits, context, clients)
-                .map(AnySession::Asynchronous);
-        }
-        let mut connections = Connections::new(protocol, limits.width(clients))?;
-        let cluster = Cluster::open(control.shares()?, &mut connections)?;
-        Ok(AnySession::Asynchronous(RespSession::routed(connections, cluster, context, clients)))
-    }
-
-    fn settle(&self) -> Result<(), OpenError> {
-        self.control.settle()
-    }
-
-    fn statistics(&self) -> BTreeMap<String, f64> {
-        self.control.statistics()
-    }
-
-    fn console(
-        options: &BTreeMap<String, serde_json::Value>,
-    ) -> Result<Option<AnyConsole>, OpenError> {
-        let settings = options::Settings::parse(options)?;
-        Ok(Some(Box::new(console::Console(Lines::new(Arc::new(settings))))))
-    }
-}
+/// A connected server or cluster with the Redis protocol.
+pub type Resp = ServerDriver<RespStore>;

@@ -18,7 +18,6 @@ use crate::commands::{
 };
 use crate::failure::Failure;
 use crate::prepared::Prepared;
-use kvmark_wire::resp::is_push;
 
 /// The translation of operations into commands.
 pub(crate) struct Dialect {
@@ -187,11 +186,6 @@ impl Task {
 
 impl RequestReply for RespOperation {
     const PIPELINES: bool = true;
-
-    #[inline]
-    fn is_reply(frame: &[u8]) -> bool {
-        !is_push(frame)
-    }
 
     /// Begins a request. In a cluster, every operation needs a work.
     #[inline]
@@ -381,20 +375,16 @@ impl InFlightOperation for RespOperation {
     }
 
     #[inline]
-    fn outcome(&mut self, _: &mut Reply) -> Outcome {
-        match &self.task {
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply) {
+        let outcome = match &self.task {
             Task::Read { outcome, .. } => *outcome,
             Task::Delete { removed: ..=0, .. } => Outcome::Miss,
             Task::Statement { answers, .. } => answers.outcome(),
             _ => Outcome::Ok,
-        }
-    }
-
-    #[inline]
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply {
+        };
         match &self.work {
-            Some(work) if self.gathers => &work.reply,
-            _ => single,
+            Some(work) if self.gathers => (outcome, &work.reply),
+            _ => (outcome, single),
         }
     }
 

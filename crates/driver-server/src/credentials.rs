@@ -5,7 +5,7 @@ use std::{env, fmt, fs};
 use kvmark_driver::OpenError;
 use kvmark_driver::options::{Given, OptionDoc};
 
-use crate::limits::optional;
+use crate::servers::optional;
 
 /// The option `username`.
 pub const USERNAME: OptionDoc =
@@ -59,22 +59,33 @@ impl Credentials {
     /// [`PASSWORD_FILE`].
     ///
     /// # Errors
-    /// [`OpenError::Option`] if the password is given twice, unreadable, or missing for a user.
-    pub fn completed_by(self, given: &Given) -> Result<Self, OpenError> {
-        let completed = self.extended_by(given)?;
-        if completed.username.is_some() && completed.password.is_none() {
-            return Err(refused("a user needs a password: give password_env or password_file"));
-        }
-        Ok(completed)
-    }
-
-    /// [`Self::completed_by`] for a server whose users may have no password.
-    ///
-    /// # Errors
     /// [`OpenError::Option`] if the password is given twice, or unreadable.
-    pub fn extended_by(self, given: &Given) -> Result<Self, OpenError> {
+    pub fn completed_by(self, given: &Given) -> Result<Self, OpenError> {
         let username = self.username.or_else(|| given.text(USERNAME.name).map(str::to_owned));
         Ok(Self { username, password: password(self.password, given)? })
+    }
+
+    /// Checks that a user has a password.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] without one.
+    pub fn check(&self) -> Result<(), OpenError> {
+        if self.username.is_some() && self.password.is_none() {
+            return Err(refused("a user needs a password: give password_env or password_file"));
+        }
+        Ok(())
+    }
+
+    /// User and password, of a server whose login has both.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] if one of them is missing.
+    pub fn login(&self) -> Result<Option<(String, Secret)>, OpenError> {
+        self.check()?;
+        if self.username.is_none() && self.password.is_some() {
+            return Err(refused("a password needs a user: give username"));
+        }
+        Ok(self.username.clone().zip(self.password.clone()))
     }
 }
 
@@ -160,7 +171,9 @@ mod tests {
         let options: BTreeMap<_, _> = options.iter().map(option).collect();
         let given = Given::parse(&TABLE, &options).unwrap();
         let (own, _) = Credentials::split_from(address).unwrap();
-        own.completed_by(&given).map_err(|error| error.to_string())
+        let completed = own.completed_by(&given);
+        let checked = completed.and_then(|both| both.login().map(|_| both));
+        checked.map_err(|error| error.to_string())
     }
 
     fn both(username: &str, password: &str) -> Credentials {
@@ -207,6 +220,7 @@ mod tests {
             ("h", ("password_file", "nowhere"), "the password file nowhere can't be read"),
             ("h", ("password_file", path), "the first line of the password file"),
             ("h", ("username", "ann"), "a user needs a password: give password_env"),
+            ("h", ("password_env", "CARGO_PKG_NAME"), "a password needs a user: give username"),
         ];
         for (address, option, expected) in cases {
             let error = completed(address, &[option]).unwrap_err();

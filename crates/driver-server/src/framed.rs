@@ -5,7 +5,8 @@
 //! of a session, buffers their output and reopens lost connections. The session is a [`Handler`]
 //! and delegates its polls to [`poll`], which reads and stamps all readable connections before it
 //! passes on the first frame. [`InFlight`] is the table of operations with ordered replies, and
-//! [`RequestReplySession`] a whole session of such operations.
+//! [`RequestReplySession`] a whole session of such operations, with a protocol that a [`Server`]
+//! defines.
 //!
 //! The failure of a connection ends all of its exchanges. The next request reopens the connection,
 //! or it reopens by itself with [`Protocol::REOPENS`]. A request on a closed connection waits for
@@ -32,6 +33,7 @@ mod poll;
 mod poller;
 mod protocol;
 mod request_reply;
+mod server;
 mod socket;
 mod stream;
 
@@ -44,5 +46,6 @@ pub use poll::{Handler, poll};
 pub use poller::{BELL, Poller};
 pub use protocol::{ABANDONED, Exchanges, Protocol};
 pub use request_reply::{RequestReply, RequestReplySession, Route};
+pub use server::Server;
 pub use socket::Socket;
 pub use stream::{KEEPALIVE, SILENCE, Stream};

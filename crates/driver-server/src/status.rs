@@ -18,19 +18,19 @@ const FAILED_CHECKS_MAX: u32 = 10;
 
 /// The number of executed commands of each server at the last call.
 #[derive(Debug, Default)]
-pub struct Load(Mutex<BTreeMap<String, f64>>);
+pub(crate) struct Load(Mutex<BTreeMap<String, f64>>);
 
 impl Load {
     /// The sums of these numbers, separated by blanks, over the statistics of the servers; of a
-    /// ratio, the maximum. Also the busiest server's share of the `commands` since the last call,
-    /// as the statistic `node_share_max`.
-    pub fn sums(
+    /// ratio, the maximum. Of several servers, also the busiest one's share of the `commands` since
+    /// the last call, as the statistic `node_share_max`.
+    pub(crate) fn sums(
         &self,
         targets: &[Target],
         numbers: &str,
         commands: &[&str],
         statistics: impl Fn(&Target) -> BTreeMap<String, String>,
-    ) -> (BTreeMap<String, f64>, Option<(String, f64)>) {
+    ) -> BTreeMap<String, f64> {
         let (mut sums, mut executed) = (BTreeMap::new(), BTreeMap::new());
         for target in targets {
             let statistics = statistics(target);
@@ -45,9 +45,10 @@ impl Load {
             }
         }
         let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let share = largest_share(&before, &executed);
+        let share = largest_share(&before, &executed).filter(|_| targets.len() > 1);
         *before = executed;
-        (sums, share.map(|share| ("node_share_max".to_owned(), share)))
+        sums.extend(share.map(|share| ("node_share_max".to_owned(), share)));
+        sums
     }
 }
 

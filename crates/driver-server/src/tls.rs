@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, ConfigBuilder, ContentType, RootCer
 
 use crate::address::{CHECK, HostPort, Target};
 use crate::failure::Failure;
-use crate::limits::optional;
+use crate::servers::optional;
 use crate::timers::Deadline;
 
 /// The option `tls`.

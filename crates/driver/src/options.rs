@@ -131,9 +131,8 @@ impl Given {
     /// The error with the nearest name.
     fn unknown(&self, name: &str) -> OpenError {
         let known: Vec<_> = self.table.iter().map(|doc| doc.name).collect();
-        let near = known.iter().map(|known| (distance(name, known), known)).min();
-        let near = near.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
-        let hint = near.map_or_else(String::new, |(_, near)| format!(", did you mean '{near}'?"));
+        let near = nearest(name, known.iter().copied());
+        let hint = near.map_or_else(String::new, |near| format!(", did you mean '{near}'?"));
         let known = known.join(", ");
         OpenError::Option(format!("there is no option '{name}'{hint}; known are {known}"))
     }
@@ -194,6 +193,12 @@ impl Given {
 fn wrong(doc: &OptionDoc, text: &str) -> OpenError {
     let OptionDoc { name, accepts, .. } = doc;
     OpenError::Option(format!("option '{name}' can't be '{text}': give {accepts}"))
+}
+
+/// The name most similar to an unknown one, if any is.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = known.map(|known| (distance(name, known), known)).min();
+    near.filter(|(distance, _)| *distance <= 1 + name.len() / 4).map(|(_, near)| near)
 }
 
 /// Levenshtein's: insertions, deletions and replacements that turn one name into the other.

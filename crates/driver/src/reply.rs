@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use kvmark_plan::Outcome;
 
+use crate::request::Expected;
+
 /// The reply to one request; its memory is reused and never shrunk.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
@@ -78,10 +80,32 @@ impl Reply {
     }
 
     /// Adds a value of a row.
+    #[inline]
     pub fn push(&mut self, row: u32, field: u32, bytes: &[u8]) {
+        self.push_with(row, field, |output| output.extend_from_slice(bytes));
+    }
+
+    /// Adds a value of a row, which `append` writes. Returns the result of `append`.
+    #[inline]
+    pub fn push_with<T>(
+        &mut self,
+        row: u32,
+        field: u32,
+        append: impl FnOnce(&mut Vec<u8>) -> T,
+    ) -> T {
         let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
+        let appended = append(&mut self.bytes);
         self.cells.push(Cell { row, field, place: start..self.bytes.len() });
+        appended
+    }
+
+    /// The outcome of a read that returned these values of one record.
+    #[inline]
+    #[must_use]
+    pub fn compare(&self, expected: &Expected) -> Outcome {
+        let mut comparison = expected.compare();
+        self.cells.iter().for_each(|cell| comparison.see(self.bytes_of(cell)));
+        comparison.outcome()
     }
 
     /// The bytes of a cell.

@@ -143,9 +143,10 @@ impl<'a> Call<'a> {
 }
 
 /// Fields that a read asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Columns {
     /// All of them.
+    #[default]
     All,
     /// All of them, each named in the request.
     AllByName,

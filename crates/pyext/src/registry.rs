@@ -51,12 +51,16 @@ const DRIVERS: &[Entry] = &[
     entry!(kvmark_driver_sqlite::Sqlite, kvmark_driver_sqlite::Sqlite::options, Layout::of),
     entry!(kvmark_driver::null::Null, kvmark_driver::null::options),
     entry!(simulated kvmark_driver::sim::Sim, kvmark_driver::sim::options, Layout::of),
-    entry!(kvmark_driver_resp::Resp, kvmark_driver_resp::options, Layout::of),
-    entry!(kvmark_driver_memcached::Memcached, kvmark_driver_memcached::options, Layout::of),
-    entry!(kvmark_driver_postgres::Postgres, kvmark_driver_postgres::options, Layout::of),
-    entry!(kvmark_driver_mongodb::MongoDb, kvmark_driver_mongodb::options, Layout::of),
+    entry!(kvmark_driver_resp::Resp, kvmark_driver_resp::Resp::options, Layout::of),
+    entry!(
+        kvmark_driver_memcached::Memcached,
+        kvmark_driver_memcached::Memcached::options,
+        Layout::of
+    ),
+    entry!(kvmark_driver_postgres::Postgres, kvmark_driver_postgres::Postgres::options, Layout::of),
+    entry!(kvmark_driver_mongodb::MongoDb, kvmark_driver_mongodb::MongoDb::options, Layout::of),
     entry!(kvmark_driver_cql::Cql, || kvmark_driver_cql::options().iter().collect(), Layout::of),
-    entry!(kvmark_driver_dynamodb::DynamoDb, kvmark_driver_dynamodb::options, Layout::of),
+    entry!(kvmark_driver_dynamodb::DynamoDb, kvmark_driver_dynamodb::DynamoDb::options, Layout::of),
     entry!(
         kvmark_driver_ycsb_binding::YcsbBinding,
         kvmark_driver_ycsb_binding::options,

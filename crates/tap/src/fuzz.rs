@@ -176,7 +176,7 @@ fn again(block: &Block) {
 
 #[cfg(test)]
 mod tests {
-    use kvmark_driver_server::framed::fuzz::{check_seeds, seeds};
+    use kvmark_testing::{check_seeds, seeds};
 
     use super::*;
 

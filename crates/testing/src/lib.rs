@@ -11,6 +11,7 @@ pub mod client;
 pub mod embedded;
 mod peer;
 pub mod plans;
+mod seeds;
 pub mod server;
 mod worker;
 
@@ -20,4 +21,5 @@ pub use bare::{Uniform, cpu_ns};
 pub use bound::{Bound, layout_of, statement};
 pub use carry::carry_out;
 pub use peer::{Peer, Scripted, ServerSide};
+pub use seeds::{check_seeds, seeds};
 pub use worker::{Shared, assert_compares, cells, execute, layout, request, run, session};

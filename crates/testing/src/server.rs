@@ -7,6 +7,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Child;
 
 use kvmark_driver::{AnyConsole, Driver, Expected, OpenError, Request};
 use kvmark_plan::{Kind, Outcome};
@@ -76,6 +77,23 @@ pub trait TestServer: Sized {
 
     /// The console's command that changes the first field of a record to `changed`.
     fn change(&self, key: &str) -> Vec<String>;
+}
+
+/// The process of a server, which is killed when it is dropped.
+pub struct ServerProcess(pub Child);
+
+impl ServerProcess {
+    /// Kills it, as `kill -9` does.
+    pub fn kill(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
 }
 
 /// Makes a test of each function of the suite.

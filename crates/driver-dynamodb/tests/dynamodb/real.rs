@@ -2,13 +2,13 @@
 
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use kvmark_driver::{AnyConsole, Columns, Driver, Request};
 use kvmark_driver_dynamodb::DynamoDb;
 use kvmark_plan::{Kind, Outcome};
 use kvmark_testing::client::{Open, ask, write};
-use kvmark_testing::server::{TestServer, certificate, free_port, reply_to};
+use kvmark_testing::server::{ServerProcess, TestServer, certificate, free_port, reply_to};
 use kvmark_testing::{request, session};
 use serde_json::json;
 use tempfile::TempDir;
@@ -18,7 +18,7 @@ use crate::scripted::{open, refusal};
 const PACKAGE: &str = "dynalite@4.0.0";
 
 struct Dynalite {
-    child: Child,
+    child: ServerProcess,
     /// What creates it.
     script: String,
     address: String,
@@ -41,20 +41,14 @@ impl Dynalite {
 }
 
 /// Runs a script that creates a server, which listens when this returns.
-fn listening(script: &str, address: &str) -> Child {
+fn listening(script: &str, address: &str) -> ServerProcess {
     let (host, port) = address.split_once(':').unwrap();
     let script = format!("{script}.listen({port}, '{host}')");
     let child = Command::new("node").arg("-e").arg(script).stdin(Stdio::null()).spawn();
     while TcpStream::connect(address).is_err() {
         std::thread::yield_now();
     }
-    child.unwrap()
-}
-
-impl Drop for Dynalite {
-    fn drop(&mut self) {
-        self.kill();
-    }
+    ServerProcess(child.unwrap())
 }
 
 /// The names of the table and of a record's key, in the form of a request's members.
@@ -94,8 +88,7 @@ impl TestServer for Dynalite {
     }
 
     fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.child.kill();
     }
 
     fn start_again(&mut self) {

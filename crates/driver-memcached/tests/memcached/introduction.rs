@@ -43,10 +43,7 @@ fn invalid_options_are_rejected_in_a_sentence() {
         (json!({ "update": "cas" }), "option 'update' can't be 'cas': give merge or replace"),
         (json!({ "ttl_s": 2_592_001 }), "option 'ttl_s' can't be '2592001': give a whole number"),
         (json!({ "username": "ann" }), "a user needs a password: give password_env"),
-        (
-            json!({ "password_env": "CARGO_PKG_NAME" }),
-            "memcached's login has a user, too: give username",
-        ),
+        (json!({ "password_env": "CARGO_PKG_NAME" }), "a password needs a user: give username"),
     ];
     for (options, expected) in cases {
         let error = refusal("127.0.0.1", options);

@@ -4,19 +4,19 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use kvmark_driver::AnyConsole;
 use kvmark_driver_memcached::Memcached;
 use kvmark_testing::client::Open;
-use kvmark_testing::server::{TestServer, free_port, reply_to};
+use kvmark_testing::server::{ServerProcess, TestServer, free_port, reply_to};
 use tempfile::TempDir;
 
 const PORTS_TRIED: usize = 10;
 
 pub(crate) struct Server {
-    child: Child,
+    child: ServerProcess,
     _folder: TempDir,
     pub(crate) address: String,
 }
@@ -64,7 +64,7 @@ impl Server {
             thread::yield_now();
         }
         let folder = TempDir::new().unwrap();
-        Some(Self { child, _folder: folder, address: address.to_owned() })
+        Some(Self { child: ServerProcess(child), _folder: folder, address: address.to_owned() })
     }
 
     /// Another connection with a line interface.
@@ -106,16 +106,14 @@ impl TestServer for Server {
     }
 
     fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.child.kill();
     }
 
     fn start_again(&mut self) {
         let (_, port) = self.address.split_once(':').unwrap();
         let is_there = || TcpStream::connect(&self.address).is_ok_and(answers);
         let place = ["-p", port, "-l", "127.0.0.1"];
-        let mut again = Self::start_at(&self.address, &place, is_there).unwrap();
-        std::mem::swap(&mut self.child, &mut again.child);
+        self.child = Self::start_at(&self.address, &place, is_there).unwrap().child;
     }
 
     fn count(&self, console: &mut AnyConsole) -> u64 {
@@ -137,12 +135,6 @@ impl TestServer for Server {
 }
 
 kvmark_testing::server_conformance!(Server, "needs memcached");
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
 
 /// Waits for a reply, after which the server has counted the connection.
 fn answers(mut stream: impl Read + Write) -> bool {

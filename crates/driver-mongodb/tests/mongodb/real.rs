@@ -1,18 +1,18 @@
 //! Operations on FerretDB, which keeps documents in SQLite.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use kvmark_driver::{AnyConsole, Columns, Driver, Request};
 use kvmark_driver_mongodb::MongoDb;
 use kvmark_plan::{Kind, Outcome};
 use kvmark_testing::client::{Open, options_at, refusal, values_of, write};
-use kvmark_testing::server::{TestServer, certificate, free_port, reply_to};
+use kvmark_testing::server::{ServerProcess, TestServer, certificate, free_port, reply_to};
 use kvmark_testing::{layout, request, session};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) struct Ferret {
-    child: Child,
+    child: ServerProcess,
     folder: TempDir,
     arguments: Vec<String>,
     pub(crate) address: String,
@@ -50,7 +50,12 @@ fn console(address: &str, options: &Value) -> AnyConsole {
     MongoDb::console(&options_at(address, options.clone())).unwrap().unwrap()
 }
 
-fn started(arguments: &[String], folder: &TempDir, address: &str, options: &Value) -> Child {
+fn started(
+    arguments: &[String],
+    folder: &TempDir,
+    address: &str,
+    options: &Value,
+) -> ServerProcess {
     let folder = folder.path().to_str().unwrap();
     let mut command = Command::new("ferretdb");
     command.args([
@@ -66,13 +71,7 @@ fn started(arguments: &[String], folder: &TempDir, address: &str, options: &Valu
         assert!(child.try_wait().unwrap().is_none(), "ferretdb ended");
         std::thread::yield_now();
     }
-    child
-}
-
-impl Drop for Ferret {
-    fn drop(&mut self) {
-        self.kill();
-    }
+    ServerProcess(child)
 }
 
 fn write_command(command: &str, writes: &str, write: Value) -> Vec<String> {
@@ -108,8 +107,7 @@ impl TestServer for Ferret {
     }
 
     fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.child.kill();
     }
 
     fn start_again(&mut self) {

@@ -214,7 +214,7 @@ fn invalid_options_and_fields_are_rejected() {
         assert!(error.starts_with(expected), "{error}");
     }
     let several = refusal(open("a:1,b:2"));
-    assert_eq!(several, "option 'address' names several servers: give the primary's host:port");
+    assert_eq!(several, "option 'address' names several servers: give one host:port");
     let mut fields = layout(1);
     fields.field_names = vec!["a.b".to_owned()];
     let error = refusal(MongoDb::open(&options_at("127.0.0.1:1", json!({})), &fields));

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use kvmark_driver::AnyConsole;
 use kvmark_driver_postgres::Postgres;
 use kvmark_plan::Outcome;
 use kvmark_testing::client::Open;
-use kvmark_testing::server::{TestServer, free_port, reply_to};
+use kvmark_testing::server::{ServerProcess, TestServer, free_port, reply_to};
 use tempfile::TempDir;
 
 use crate::common::ask;
@@ -18,7 +18,7 @@ use crate::common::ask;
 const PROGRAMS: &str = "/usr/lib/postgresql";
 
 pub(crate) struct Server {
-    child: Child,
+    child: ServerProcess,
     _folder: TempDir,
     settings: Vec<String>,
     pub(crate) address: String,
@@ -55,12 +55,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 /// The number in the only row of a query.
 fn number(console: &mut AnyConsole, query: &str) -> u64 {
     reply_to(console, &[query])[0]["count"].as_str().unwrap().parse().unwrap()
@@ -88,8 +82,7 @@ impl TestServer for Server {
 
     /// Its other processes notice the end.
     fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.child.kill();
     }
 
     fn start_again(&mut self) {
@@ -117,7 +110,7 @@ kvmark_testing::server_conformance!(Server, "needs postgres");
 
 /// Starts a server and waits until it answers. It may end early while the processes of a killed one
 /// still exist.
-fn started(arguments: &[String], address: &str) -> Child {
+fn started(arguments: &[String], address: &str) -> ServerProcess {
     let start = || command("postgres").args(arguments).stderr(Stdio::null()).spawn().unwrap();
     let mut child = start();
     while ask(address, "SELECT 1").is_err() {
@@ -126,7 +119,7 @@ fn started(arguments: &[String], address: &str) -> Child {
         }
         thread::yield_now();
     }
-    child
+    ServerProcess(child)
 }
 
 /// A program of PostgreSQL. It refuses to run as root, so root needs a user namespace.

@@ -3,14 +3,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kvmark_driver::Session;
-use kvmark_driver_resp::RespSession;
 use kvmark_plan::Outcome;
 use serde_json::json;
 
 use crate::common::open;
 use crate::polls::said_by_test;
 use crate::scripted::{Server, record};
-use crate::worker::{Log, PATIENCE_NS, poll_until, session_of, submit};
+use crate::worker::{Log, PATIENCE_NS, RespSession, poll_until, session_of, submit};
 
 const PLANTED: Duration = Duration::from_millis(30);
 

@@ -2,19 +2,19 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use kvmark_driver::AnyConsole;
 use kvmark_driver_resp::Resp;
 use kvmark_plan::Outcome;
 use kvmark_testing::client::Open;
-use kvmark_testing::server::{TestServer, free_port, reply_to};
+use kvmark_testing::server::{ServerProcess, TestServer, free_port, reply_to};
 use tempfile::TempDir;
 
 const PORTS_TRIED: usize = 10;
 
 pub(crate) struct Redis {
-    child: Child,
+    child: ServerProcess,
     pub(crate) folder: TempDir,
     pub(crate) address: String,
 }
@@ -44,19 +44,13 @@ impl Redis {
         }
         // The pipe stays open while the server writes to it.
         std::thread::spawn(move || lines.for_each(drop));
-        Some(Self { child, folder, address: format!("127.0.0.1:{port}") })
+        Some(Self { child: ServerProcess(child), folder, address: format!("127.0.0.1:{port}") })
     }
 
     /// Another connection with a line interface.
     pub(crate) fn raw(&self) -> Raw {
         let stream = TcpStream::connect(&self.address).unwrap();
         Raw { input: BufReader::new(stream.try_clone().unwrap()), output: stream }
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -86,8 +80,7 @@ impl TestServer for Redis {
     }
 
     fn kill(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
+        self.child.kill();
     }
 
     fn start_again(&mut self) {

@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use kvmark_driver::{AnySession, Completions, Driver, Reply, Session, Ticket};
-use kvmark_driver_resp::{Resp, RespSession};
+use kvmark_driver_resp::Resp;
 use kvmark_plan::{Kind, Outcome};
 
 use crate::common::request;
 
 /// Longer than any reply takes.
 pub(crate) const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// A worker's session.
+pub(crate) type RespSession = <Resp as Driver>::Session;
 
 /// A session of this number of clients.
 pub(crate) fn session_of(driver: &Resp, clients: u32) -> RespSession {

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::{fs, iter, mem};
+use std::{iter, mem};
 
 use kvmark_driver::{Call, Columns, Completions, Layout, Reply, Request, Ticket, Values};
 use kvmark_plan::{Each, Kind, Outcome, SizeLaw, Statement};
 
 use super::connections::{Framed, Lost};
 use super::in_flight::InFlightOperation;
-use super::ordered::Ordered;
 use super::poll::{Handler, Poll};
 use super::protocol::{Exchanges as _, Protocol};
 use super::request_reply::RequestReply;
+use super::server::Server;
 use super::socket::Socket;
 use crate::failure::Failure;
 
@@ -23,35 +22,6 @@ pub const MEMORY_MAX: usize = 32 << 20;
 
 /// Longest input that is also split into single bytes.
 const SINGLE_MAX: usize = 512;
-
-/// Checks every seed input of the crate in this folder.
-///
-/// # Panics
-/// If a check fails, or there is no seed.
-#[expect(clippy::print_stdout, reason = "a test that fails names its input")]
-pub fn check_seeds(folder: &str, check: impl Fn(&[u8])) {
-    for (path, bytes) in seeds(folder) {
-        println!("{}", path.display());
-        check(&bytes);
-    }
-}
-
-/// The seed inputs of the crate in this folder.
-///
-/// # Panics
-/// If they can't be read, or there are none.
-pub fn seeds(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(folder).join("fuzz/seeds");
-    let entries = fs::read_dir(folder).expect("a crate with a decoder has seeds");
-    let seeds = entries.map(|entry| {
-        let path = entry.expect("the folder can be listed").path();
-        let bytes = fs::read(&path).expect("a seed can be read");
-        (path, bytes)
-    });
-    let seeds: Vec<_> = seeds.collect();
-    assert!(!seeds.is_empty(), "a crate with a decoder has seeds");
-    seeds
-}
 
 /// A layout with these fields and no statement.
 pub fn layout(field_names: &[&str]) -> Layout {
@@ -122,8 +92,7 @@ pub fn finish<O: InFlightOperation>(operation: &mut O, single: &mut Reply) {
     match &operation.progress().failure {
         Some(failure) => assert!(failure.text.len() < 2000, "a failure is one line"),
         None => {
-            operation.outcome(single);
-            let reply = operation.reply(single);
+            let (_, reply) = operation.finish(single);
             assert!(reply.cells.iter().all(|cell| cell.place.end <= reply.bytes.len()));
         }
     }
@@ -148,12 +117,14 @@ pub struct Feed<P: Protocol> {
     closed: Option<String>,
 }
 
-impl<P: Protocol<Exchanges = Ordered>> Feed<P> {
-    /// A connection that expects any number of replies.
+impl<S: Server> Feed<S> {
+    /// A connection to the default server that expects any number of replies.
     ///
     /// # Panics
-    /// If the kernel refuses a thread.
-    pub fn ordered(protocol: P, target: P::Target) -> Self {
+    /// If an option has no default, or the kernel refuses a thread.
+    pub fn ordered() -> Self {
+        let protocol = S::parse(&BTreeMap::new()).expect("each option has a default");
+        let target = protocol.servers().first().clone();
         Self::new(protocol, target, |exchanges| {
             exchanges.enter(0, u32::MAX, 0);
             exchanges.fresh(|_| ());

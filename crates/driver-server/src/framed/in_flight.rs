@@ -32,15 +32,13 @@ pub trait InFlightOperation: Default {
     /// Its progress.
     fn progress(&mut self) -> &mut Progress;
 
-    /// The outcome when all replies have arrived and none is an error. `single` is the reply of an
-    /// operation that one exchange completes.
-    fn outcome(&mut self, single: &mut Reply) -> Outcome;
+    /// The outcome when all replies have arrived and none is an error, and the values of the
+    /// replies. `single` is the reply of an operation that one exchange completes.
+    fn finish<'a>(&'a mut self, single: &'a mut Reply) -> (Outcome, &'a Reply);
 
-    /// The values of the replies, after [`Self::outcome`].
-    fn reply<'a>(&'a self, single: &'a Reply) -> &'a Reply;
-
-    /// Ends the operation.
-    fn clear(&mut self, context: &mut Self::Context);
+    /// Ends the operation. The next one reuses its memory.
+    #[inline]
+    fn clear(&mut self, _context: &mut Self::Context) {}
 }
 
 /// The end of an operation without a last reply.
@@ -92,8 +90,7 @@ impl<P: Protocol, O: InFlightOperation> InFlight<P, O> {
         let Self { operations, single, context, .. } = self;
         let operation = &mut operations[ticket as usize];
         let failure = operation.progress().failure.take();
-        let outcome = operation.outcome(single);
-        let reply = operation.reply(single);
+        let (outcome, reply) = operation.finish(single);
         match failure {
             None => done.completed(ticket, at_ns, outcome, reply),
             Some(Failure { outcome, text }) => done.failed(ticket, at_ns, outcome, &text, reply),

@@ -3,9 +3,13 @@
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kvmark_driver::OpenError;
+
 use super::poll::{FRAME_MAX, too_long};
 use super::protocol::Protocol;
+use super::server::Server;
 use super::stream::Stream;
+use crate::address::Target;
 use crate::failure::Failure;
 use crate::timers::Deadline;
 
@@ -64,6 +68,31 @@ impl<P: Protocol> Lines<P> {
             answer
         };
         deadline.judge(work())
+    }
+}
+
+impl<S: Server> Lines<S> {
+    /// The first server.
+    pub fn first(&self) -> &Target {
+        self.protocol.servers().first()
+    }
+
+    /// Sends a request and returns its reply. A failed connection is reopened once.
+    ///
+    /// # Errors
+    /// No connection or reply in time, or the reply is an error.
+    pub fn send(&self, target: &Target, request: &[u8]) -> Result<Vec<u8>, Failure> {
+        self.ask(target, request, S::send)
+    }
+
+    /// The reason why a server can't be opened, which may be that only one of server and client
+    /// speaks TLS.
+    pub fn refused(&self, target: &Target, failure: Failure) -> OpenError {
+        let encrypts = self.protocol.servers().tls.is_some();
+        match S::TLS_PROBE {
+            Some(probe) => probe.explain(failure, target, encrypts).at(target),
+            None => failure.at(target),
+        }
     }
 }
 

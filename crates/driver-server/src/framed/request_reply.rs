@@ -6,23 +6,18 @@ use kvmark_driver::{Completions, Never, OpenError, Reply, Request, Session, Tick
 
 use super::connections::{Framed, Lost};
 use super::in_flight::{InFlight, InFlightOperation};
-use super::ordered::{Ordered, OrderedExchange};
+use super::ordered::OrderedExchange;
 use super::poll::{Handler, poll};
 use super::protocol::{ABANDONED, Protocol};
+use super::server::Server;
 use crate::failure::Failure;
-use crate::limits::Limits;
+use crate::servers::Servers;
 
 /// An operation with requests that are sent together, and others that follow one by one.
 pub trait RequestReply: InFlightOperation {
     /// Whether a request may be a pipeline, with several replies. A lost connection then outweighs
     /// an error among the replies before it.
     const PIPELINES: bool = false;
-
-    /// Whether a frame answers a request.
-    #[inline]
-    fn is_reply(_frame: &[u8]) -> bool {
-        true
-    }
 
     /// Begins an operation and plans its requests; without any, it has ended.
     ///
@@ -31,7 +26,10 @@ pub trait RequestReply: InFlightOperation {
     fn begin(&mut self, request: &Request<'_>, context: &mut Self::Context) -> Result<(), Failure>;
 
     /// The number of requests that are sent together.
-    fn requests(&self) -> usize;
+    #[inline]
+    fn requests(&self) -> usize {
+        1
+    }
 
     /// The number of replies to each request, or to the one that [`Self::put_more`] encoded.
     #[inline]
@@ -141,21 +139,14 @@ pub struct RequestReplySession<P: Protocol, O: InFlightOperation, R = Never> {
     route: Option<R>,
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>>
-    RequestReplySession<P, O, R>
-{
+impl<P: Server, O: RequestReply, R: Route<P, O>> RequestReplySession<P, O, R> {
     /// Connects to the servers.
     ///
     /// # Errors
     /// [`OpenError::System`] if one of them can't be opened.
-    pub fn open(
-        protocol: Arc<P>,
-        targets: &[P::Target],
-        limits: Limits,
-        context: O::Context,
-        clients: u32,
-    ) -> Result<Self, OpenError> {
-        let mut framed = Framed::new(protocol, limits.width(clients))?;
+    pub fn open(protocol: &Arc<P>, context: O::Context, clients: u32) -> Result<Self, OpenError> {
+        let Servers { targets, limits, .. } = protocol.servers();
+        let mut framed = Framed::new(Arc::clone(protocol), limits.width(clients))?;
         for target in targets {
             framed.open(target)?;
         }
@@ -235,9 +226,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>>
     }
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>> Handler<P>
-    for RequestReplySession<P, O, R>
-{
+impl<P: Server, O: RequestReply, R: Route<P, O>> Handler<P> for RequestReplySession<P, O, R> {
     #[inline]
     fn framed(&mut self) -> &mut Framed<P> {
         &mut self.clients.framed
@@ -256,7 +245,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>> Handler<
         at_ns: u64,
         done: &mut impl Completions,
     ) -> Result<(), Failure> {
-        if !O::is_reply(reply) {
+        if !P::is_reply(reply) {
             return Ok(());
         }
         match (self.clients.framed.exchanges(index).answered(), &mut self.route) {
@@ -303,9 +292,7 @@ impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>> Handler<
     }
 }
 
-impl<P: Protocol<Exchanges = Ordered>, O: RequestReply, R: Route<P, O>> Session
-    for RequestReplySession<P, O, R>
-{
+impl<P: Server, O: RequestReply, R: Route<P, O>> Session for RequestReplySession<P, O, R> {
     #[inline]
     fn has_room(&self) -> bool {
         self.clients.framed.has_room()

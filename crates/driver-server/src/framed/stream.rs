@@ -13,8 +13,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr, bind, connect, setsockopt,
     socket, sockopt,
 };
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::ClientConnection;
 
 use super::socket::Socket;
 use crate::address::Target;
@@ -47,14 +46,22 @@ impl Stream {
     /// # Errors
     /// The server is unreachable, or the TLS handshake failed.
     pub fn reach(target: &Target, tls: Option<&Tls>, deadline: Deadline) -> Result<Self, Failure> {
-        let stream = match target {
-            Target::Tcp(place) => Self::over_tcp(place.connect(deadline), true, deadline)?,
-            Target::Unix(path) => Self::unix(path, deadline)?,
-        };
-        let Some(tls) = tls else { return Ok(stream) };
-        let name = tls.name_of(target.host());
-        let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
-        stream.encrypted(&tls.config, name)
+        let stream = Self::connect(target, deadline)?;
+        match tls {
+            Some(tls) => stream.encrypted(tls, target.host()),
+            None => Ok(stream),
+        }
+    }
+
+    /// Connects to a server, with `TCP_NODELAY`.
+    ///
+    /// # Errors
+    /// The server is unreachable.
+    pub(crate) fn connect(target: &Target, deadline: Deadline) -> Result<Self, Failure> {
+        match target {
+            Target::Tcp(place) => Self::over_tcp(place.connect(deadline), true, deadline),
+            Target::Unix(path) => Self::unix(path, deadline),
+        }
     }
 
     /// Connects over TCP.
@@ -116,16 +123,14 @@ impl Stream {
         reach().map_err(|error: io::Error| Failure::unreachable(&error))
     }
 
-    /// Encrypts the connection. The server's certificate must be for this name.
+    /// Encrypts the connection to a server with this host; a Unix socket has none.
     ///
     /// # Errors
     /// The TLS handshake failed, or the certificate isn't trusted.
-    pub fn encrypted(
-        mut self,
-        config: &Arc<ClientConfig>,
-        name: ServerName<'static>,
-    ) -> Result<Self, Failure> {
-        let tls = ClientConnection::new(Arc::clone(config), name);
+    pub fn encrypted(mut self, tls: &Tls, host: Option<&str>) -> Result<Self, Failure> {
+        let name = tls.name_of(host);
+        let name = name.map_err(|why| Failure::new(Outcome::Connection, why))?;
+        let tls = ClientConnection::new(Arc::clone(&tls.config), name);
         let shaken = tls.map_err(io::Error::other).and_then(|mut tls| {
             tls.complete_io(&mut self.transport)?;
             Ok(tls)

@@ -1,11 +1,13 @@
-//! The options for connections and their time limits.
+//! The options that drivers share: servers, login, encryption, connections and their time limits.
 
 use std::time::Duration;
 
+use kvmark_driver::OpenError;
 use kvmark_driver::options::{Accepts, Given, OptionDoc};
 
-use crate::credentials::{PASSWORD_ENV, PASSWORD_FILE, USERNAME};
-use crate::tls::{CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS};
+use crate::address::Target;
+use crate::credentials::{Credentials, PASSWORD_ENV, PASSWORD_FILE, USERNAME};
+use crate::tls::{CA_FILE, CERT_FILE, KEY_FILE, SERVER_NAME, TLS, Tls};
 
 /// An option without a default, which accepts a text.
 pub(crate) const fn optional(
@@ -19,7 +21,7 @@ pub(crate) const fn optional(
 const HOUR_MS: i64 = 3_600_000;
 
 /// The option `connections`.
-pub const CONNECTIONS: OptionDoc = OptionDoc {
+pub(crate) const CONNECTIONS: OptionDoc = OptionDoc {
     name: "connections",
     meaning: "Connections of a worker to each server, shared by its clients, with \
               their requests pipelined; 0 for one per client.",
@@ -36,7 +38,7 @@ pub const CONNECT_TIMEOUT_MS: OptionDoc = OptionDoc {
 };
 
 /// The option `reconnect_max_ms`.
-pub const RECONNECT_MAX_MS: OptionDoc = OptionDoc {
+pub(crate) const RECONNECT_MAX_MS: OptionDoc = OptionDoc {
     name: "reconnect_max_ms",
     meaning: "Longest pause between attempts to reopen a lost connection; the first attempt is \
               immediate, the next follows after 10 ms, then the pause doubles.",
@@ -87,5 +89,56 @@ impl Limits {
     #[must_use]
     pub fn width(&self, clients: u32) -> usize {
         self.connections.unwrap_or(usize::MAX).min(clients as usize)
+    }
+}
+
+/// The servers of a driver, and how they are reached.
+#[derive(Clone, Debug)]
+pub struct Servers {
+    /// At least one.
+    pub targets: Vec<Target>,
+    /// User and password, each if given.
+    pub credentials: Credentials,
+    /// The limits on connections.
+    pub limits: Limits,
+    /// The encryption, if any.
+    pub tls: Option<Tls>,
+}
+
+impl Servers {
+    /// Reads the shared options, and the option `address` as `[user[:password]@]host[:port][,…]`.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] if the address or an option is invalid.
+    pub fn given(given: &Given, port: u16) -> Result<Self, OpenError> {
+        let (own, place) = Credentials::split_from(given.text("address").unwrap_or_default())?;
+        Self::at(place, own, given, port)
+    }
+
+    /// Reads the shared options. The address has been split into place and credentials.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] if the place or an option is invalid.
+    pub fn at(place: &str, own: Credentials, given: &Given, port: u16) -> Result<Self, OpenError> {
+        let targets = Target::list(place, port)?;
+        let (credentials, limits) = (own.completed_by(given)?, Limits::given(given));
+        Ok(Self { credentials, limits, tls: Tls::given(given, &targets)?, targets })
+    }
+
+    /// The first server.
+    pub fn first(&self) -> &Target {
+        self.targets.first().expect("an address names at least one server")
+    }
+
+    /// Rejects an address with several servers.
+    ///
+    /// # Errors
+    /// [`OpenError::Option`] for such an address.
+    pub fn only(self) -> Result<Self, OpenError> {
+        if self.targets.len() == 1 {
+            return Ok(self);
+        }
+        let text = "option 'address' names several servers: give one host:port";
+        Err(OpenError::Option(text.to_owned()))
     }
 }
