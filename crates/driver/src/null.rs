@@ -93,26 +93,27 @@ fn rows(request: &Request<'_>) -> u64 {
 pub struct NullSession {
     turns: u32,
     turn: u64,
-    submitted: Vec<(Ticket, u64)>,
     /// The turn in which each is done, in order.
     under_way: VecDeque<(u64, Ticket, u64)>,
+    /// Those at the end that aren't issued yet.
+    submitted: usize,
     reply: Reply,
 }
 
 impl Session for NullSession {
     #[inline]
     fn submit(&mut self, ticket: Ticket, request: &Request<'_>) {
-        self.submitted.push((ticket, rows(request)));
+        self.under_way.push_back((self.turn + u64::from(self.turns), ticket, rows(request)));
+        self.submitted += 1;
     }
 
     fn poll(&mut self, patience_ns: u64, done: &mut impl Completions) -> bool {
         self.turn += 1;
-        if !self.submitted.is_empty() {
+        if self.submitted > 0 {
             let at_ns = done.stamp();
-            let done_in = self.turn + u64::from(self.turns) - 1;
-            for (ticket, rows) in self.submitted.drain(..) {
-                done.issued(ticket, at_ns);
-                self.under_way.push_back((done_in, ticket, rows));
+            let issued = self.under_way.len() - std::mem::take(&mut self.submitted);
+            for (_, ticket, _) in self.under_way.range(issued..) {
+                done.issued(*ticket, at_ns);
             }
         }
         if self.under_way.is_empty() {
@@ -135,8 +136,11 @@ impl Session for NullSession {
     }
 
     fn give_up(&mut self, ticket: Ticket) {
-        self.submitted.retain(|(other, _)| *other != ticket);
-        self.under_way.retain(|(_, other, _)| *other != ticket);
+        let issued = self.under_way.len() - self.submitted;
+        if let Some(place) = self.under_way.iter().position(|(_, other, _)| *other == ticket) {
+            self.under_way.remove(place);
+            self.submitted -= usize::from(place >= issued);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::scheduled::Executed;
 use crate::scheduled::ScheduledOp;
 use crate::sequence::{GroupShared, PhaseSequence};
 use crate::tape::TapedOp;
-use crate::worker_recorder::WorkerRecorder;
+use crate::worker_recorder::{CountCells, WorkerRecorder};
 use crate::write_history::Span;
 
 /// A client's current operation.
@@ -34,8 +34,7 @@ pub(crate) struct Operation<'a> {
     /// Whether operations aren't just drawn: they come from a tape, read records back, or expect
     /// properties of them.
     special: bool,
-    /// The number of the phase's and group's counter.
-    counter: usize,
+    counts: &'a CountCells,
     /// Whether an operation's intended start is its issue: its client has a thread, and neither a
     /// schedule nor a think time.
     pub(crate) unpaced: bool,
@@ -89,7 +88,7 @@ impl<'a> Operation<'a> {
             kept: checked || (logged && recorder.log_writer().is_some()),
             special: is_special(sequence, group),
             unpaced: false,
-            counter: sequence.counter(0, group.group),
+            counts: recorder.counts_of(sequence.counter(0, group.group)),
             turn: ScheduledOp { phase: 0, number: 0, intended_ns: 0 },
             free_ns: sequence.start_ns(),
             begun_ns: 0,
@@ -105,14 +104,18 @@ impl<'a> Operation<'a> {
     /// are needed later.
     #[inline(always)]
     pub(crate) fn begin(&mut self, turn: ScheduledOp, shared: &mut Bound) {
-        self.draw(turn);
-        if self.group.taped {
-            self.bind_taken(shared);
-        } else {
-            let bound = if self.keeps() { &mut self.own } else { shared };
-            bind(self.group, self.sequence, &self.draw, bound);
+        if turn.phase != self.turn.phase {
+            self.enter_phase(turn.phase);
         }
-        self.recorder.issue(self.counter);
+        self.turn = turn;
+        self.read = None;
+        if self.special {
+            self.begin_special(shared);
+        } else {
+            self.group.stream.draw_into(turn.number, &self.sequence.inserts, &mut self.draw);
+            self.bind(shared);
+        }
+        self.counts.issue();
     }
 
     /// Whether the operations come from a tape.
@@ -163,32 +166,30 @@ impl<'a> Operation<'a> {
         self.kept || self.draw.statement.is_some() || self.draw.kind == Kind::ReadModifyWrite
     }
 
+    #[cold]
+    fn enter_phase(&mut self, phase: usize) {
+        self.group = &self.sequence.phases[phase].groups[self.seat];
+        let counter = self.sequence.counter(phase, self.group.group);
+        self.counts = self.recorder.counts_of(counter);
+        self.special = is_special(self.sequence, self.group);
+    }
+
+    /// Binds a drawn operation.
     #[inline(always)]
-    fn draw(&mut self, turn: ScheduledOp) {
-        if turn.phase != self.turn.phase {
-            self.group = &self.sequence.phases[turn.phase].groups[self.seat];
-            self.counter = self.sequence.counter(turn.phase, self.group.group);
-            self.special = is_special(self.sequence, self.group);
+    fn bind(&mut self, shared: &mut Bound) {
+        if self.draw.kind == Kind::Insert && self.draw.statement.is_none() {
+            self.group.stream.insert_into(&mut self.draw, &self.sequence.inserts);
         }
-        self.turn = turn;
-        self.read = None;
-        let stream = &self.group.stream;
-        if self.special {
-            self.draw_special(turn.number);
-        } else {
-            stream.draw_into(turn.number, &self.sequence.inserts, &mut self.draw);
-        }
-        if self.draw.kind == Kind::Insert && self.draw.statement.is_none() && !self.group.taped {
-            stream.insert_into(&mut self.draw, &self.sequence.inserts);
-        }
+        let bound = if self.keeps() { &mut self.own } else { shared };
+        bind(self.group, self.sequence, &self.draw, bound);
     }
 
     #[inline(never)]
-    fn draw_special(&mut self, number: u64) {
-        let stream = &self.group.stream;
+    fn begin_special(&mut self, shared: &mut Bound) {
+        let (stream, number) = (&self.group.stream, self.turn.number);
         if self.group.taped {
             self.draw = self.taped_op.draw(number, &self.group.statements);
-            return;
+            return self.bind_taken(shared);
         }
         stream.draw_into(number, &self.sequence.inserts, &mut self.draw);
         if let Some(scan) = &self.sequence.scan {
@@ -198,6 +199,7 @@ impl<'a> Operation<'a> {
             let tag = expected.tag.and_then(|_| stream.records().tag(self.draw.ordinal));
             self.expected = Some(Expected { tag, ..expected });
         }
+        self.bind(shared);
     }
 
     /// The request to execute now, bound to the same memory as when the operation began.
@@ -254,7 +256,7 @@ impl<'a> Operation<'a> {
             }
             Some(outcome) if !outcome.is_failure() => {
                 if late {
-                    self.recorder.note_read_late(self.counter);
+                    self.counts.note_read_late();
                 }
                 self.verified(outcome, reply)
             }
@@ -266,17 +268,23 @@ impl<'a> Operation<'a> {
     /// Takes an executed request. Returns whether the operation is complete.
     #[inline(always)]
     pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
-        if self.unpaced && self.read.is_none() {
-            self.turn.intended_ns = done.issued_ns;
-        }
         self.remember(&done, reply);
         match self.draw.kind {
             Kind::ReadModifyWrite => return self.end_part(done, rows),
             Kind::Insert if !self.group.taped => self.end_inserts(done.outcome),
             Kind::Insert | Kind::Read | Kind::Update | Kind::Scan | Kind::Delete => {}
         }
+        self.intend(&done);
         self.end_whole(&done, rows);
         true
+    }
+
+    /// Sets the intended start to the issue of an operation without schedule.
+    #[inline]
+    fn intend(&mut self, done: &Executed) {
+        if self.unpaced {
+            self.turn.intended_ns = done.issued_ns;
+        }
     }
 
     /// Gives up the request in flight with its phase. The system may still apply its write at any
@@ -319,6 +327,7 @@ impl<'a> Operation<'a> {
     fn end_part(&mut self, done: Executed, rows: u64) -> bool {
         let group = self.group.group;
         let Some((read, read_rows)) = self.read else {
+            self.intend(&done);
             let action = Action::Part(Kind::Read);
             let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
             self.recorder.record(self.turn.phase, group, &part);
@@ -340,11 +349,11 @@ impl<'a> Operation<'a> {
     #[inline(always)]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
         if self.group.logged {
-            self.log(whole);
+            self.log(*whole);
         }
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
-        self.recorder.complete(self.turn.phase, self.group.group, self.counter, &ended);
+        self.recorder.complete(self.turn.phase, self.group.group, self.counts, &ended);
         if !self.unpaced {
             let begun_ns = self.turn.intended_ns.max(self.free_ns);
             self.free_ns = begun_ns + (whole.completed_ns - whole.issued_ns);
@@ -353,7 +362,7 @@ impl<'a> Operation<'a> {
 
     /// Logs the operation if a log is written.
     #[inline(never)]
-    fn log(&self, whole: &Executed) {
+    fn log(&self, whole: Executed) {
         if let Some(log_writer) = self.recorder.log_writer() {
             log_writer.write(&Ended {
                 group: self.group.group,
@@ -361,7 +370,7 @@ impl<'a> Operation<'a> {
                 ticket: self.ticket,
                 intended_ns: self.turn.intended_ns,
                 draw: &self.draw,
-                done: whole,
+                done: &whole,
                 bound: &self.own,
             });
         }

@@ -151,6 +151,24 @@ impl OperationNumbers {
     }
 }
 
+/// The next number of a phase, from unused ones or from the phase's counter.
+#[inline(always)]
+fn next_number(
+    chunk: &Cell<(u64, u64)>,
+    (phases, phase): (&[Counter], usize),
+    partition: &Option<NumberPartition>,
+) -> Option<u64> {
+    let (mut index, mut end) = chunk.get();
+    if index == end {
+        (index, end) = phases[phase].take()?;
+    }
+    chunk.set((index + 1, end));
+    Some(match partition {
+        Some(partition) => partition.nth(index),
+        None => index,
+    })
+}
+
 /// The index of the last phase that has begun at an instant, or of the first one.
 #[inline(always)]
 fn last_begun(phases: &[Counter], instant_ns: u64) -> usize {
@@ -169,18 +187,12 @@ impl Counter {
         Self { next, start_ns: numbers.start_ns, limit, chunk }
     }
 
-    #[inline(always)]
-    fn take(&self, chunk: &Cell<(u64, u64)>) -> Option<u64> {
-        let (mut local, mut end) = chunk.get();
-        if local == end {
-            local = self.next.0.fetch_add(self.chunk, Ordering::Relaxed);
-            if local >= self.limit {
-                return None;
-            }
-            end = local.saturating_add(self.chunk).min(self.limit);
-        }
-        chunk.set((local + 1, end));
-        Some(local)
+    /// Takes numbers from the counter.
+    #[inline(never)]
+    fn take(&self) -> Option<(u64, u64)> {
+        let first = self.next.0.fetch_add(self.chunk, Ordering::Relaxed);
+        let end = first.saturating_add(self.chunk).min(self.limit);
+        (first < self.limit).then_some((first, end))
     }
 }
 
@@ -271,8 +283,7 @@ impl Unpaced<'_> {
         if ready_ns >= self.next_start_ns {
             self.enter_phase(ready_ns);
         }
-        let local = self.phases[self.phase].take(&self.chunk)?;
-        let number = self.partition.map_or(local, |partition| partition.nth(local));
+        let number = next_number(&self.chunk, (self.phases, self.phase), &self.partition)?;
         Some((self.phase, number))
     }
 
@@ -330,8 +341,7 @@ impl<'a> Source<'a> {
             Self::Closed { phases, partition, think_time_ns, chunks } => {
                 let intended_ns = ready_ns + think_time_ns;
                 let phase = last_begun(phases, intended_ns);
-                let local = phases[phase].take(&chunks[phase])?;
-                let number = partition.map_or(local, |partition| partition.nth(local));
+                let number = next_number(&chunks[phase], (phases, phase), partition)?;
                 Some(ScheduledOp { phase, number, intended_ns })
             }
             Self::Own(schedule) => schedule.borrow_mut().take_next(ready_ns),

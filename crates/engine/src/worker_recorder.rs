@@ -74,7 +74,7 @@ pub(crate) struct Counts {
 
 /// [`Counts`] that a worker advances one by one.
 #[derive(Debug, Default)]
-struct CountCells {
+pub(crate) struct CountCells {
     issued: Cell<u64>,
     completed: Cell<u64>,
     read_late: Cell<u64>,
@@ -82,6 +82,18 @@ struct CountCells {
 }
 
 impl CountCells {
+    /// Counts a request of an operation's first part.
+    #[inline]
+    pub(crate) fn issue(&self) {
+        self.issued.set(self.issued.get() + 1);
+    }
+
+    /// Counts an answer that was read late.
+    #[cold]
+    pub(crate) fn note_read_late(&self) {
+        self.read_late.set(self.read_late.get() + 1);
+    }
+
     fn get(&self) -> Counts {
         Counts {
             issued: self.issued.get(),
@@ -216,40 +228,35 @@ impl<'a> WorkerRecorder<'a> {
         if self.drain.get() { u64::MAX } else { self.boundary_ns.get().min(self.sequence.end_ns()) }
     }
 
-    /// Counts a request of an operation's first part.
-    #[inline]
-    pub(crate) fn issue(&self, counter: usize) {
-        let counts = &self.counts[counter];
-        counts.issued.set(counts.issued.get() + 1);
+    /// The counts of a phase and group, see [`PhaseSequence::counter`].
+    pub(crate) fn counts_of(&self, counter: usize) -> &CountCells {
+        &self.counts[counter]
     }
 
-    /// Counts an answer that was read late.
-    #[cold]
-    pub(crate) fn note_read_late(&self, counter: usize) {
-        let counts = &self.counts[counter];
-        counts.read_late.set(counts.read_late.get() + 1);
-    }
-
-    /// Records and counts a complete operation.
-    #[inline]
-    pub(crate) fn complete(&self, phase: usize, group: usize, counter: usize, sample: &Sample) {
+    /// Records and counts a complete operation. Always inlined, as [`Self::record`], so that the
+    /// sample isn't copied through memory.
+    #[inline(always)]
+    pub(crate) fn complete(
+        &self,
+        phase: usize,
+        group: usize,
+        counts: &CountCells,
+        sample: &Sample,
+    ) {
         self.record(phase, group, sample);
-        let counts = &self.counts[counter];
         counts.completed.set(counts.completed.get() + 1);
         counts.last_completed_ns.set(sample.completed_ns);
         self.pulse.complete();
     }
 
     /// Records an operation, or a part of one, that was due in a phase.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&self, phase: usize, group: usize, sample: &Sample) {
-        if sample.completed_ns >= self.boundary_ns() {
-            self.end_interval(sample.completed_ns);
-        }
+        self.tick(sample.completed_ns);
         if phase == self.phase.get() {
             self.recorder.borrow_mut().record(group, sample);
         } else {
-            self.carry(group, sample);
+            self.carry(group, *sample);
         }
     }
 
@@ -260,17 +267,17 @@ impl<'a> WorkerRecorder<'a> {
     }
 
     /// The durations belong to the phase in which the operation was due, the completion to the
-    /// phase in which it ended.
+    /// phase in which it ended. The sample is copied only here.
     #[cold]
-    fn carry(&self, group: usize, sample: &Sample) {
-        self.carried.borrow_mut().record(group, sample);
-        self.recorder.borrow_mut().carry(group, sample);
+    fn carry(&self, group: usize, sample: Sample) {
+        self.carried.borrow_mut().record(group, &sample);
+        self.recorder.borrow_mut().carry(group, &sample);
     }
 
     /// Sends the records of an interval that has ended.
     #[inline]
     pub(crate) fn tick(&self, now_ns: u64) {
-        if now_ns >= self.boundary_ns() {
+        if now_ns >= self.boundary_ns.get().min(self.sequence.end_ns()) {
             self.end_interval(now_ns);
         }
     }
@@ -299,6 +306,10 @@ impl<'a> WorkerRecorder<'a> {
 
     #[cold]
     fn end_interval(&self, now_ns: u64) {
+        // The drain has no intervals.
+        if self.drain.get() {
+            return;
+        }
         let mut report = self.take_report();
         let end_ns = self.sequence.end_ns();
         while now_ns >= self.sequence.phase_end_ns(self.phase.get())

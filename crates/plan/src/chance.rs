@@ -76,7 +76,7 @@ impl Random {
     }
 
     /// Uniform in `0 .. bound`, without bias (Lemire, ACM TOMACS 29, 2019). The bound is above 0.
-    #[inline]
+    #[inline(always)]
     pub const fn below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         let mut product = self.next() as u128 * bound as u128;

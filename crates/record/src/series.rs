@@ -45,6 +45,15 @@ impl Carried {
     }
 }
 
+/// Operations with the instants of the one recorded last: those of clients whose requests were sent
+/// by one call, and whose answers were read by one. Their durations aren't recorded yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeats {
+    /// Intended start, issue and completion.
+    instants_ns: [u64; 3],
+    count: u64,
+}
+
 /// The counts and durations of one series. `T` has the durations of one kind: a [`Tally`] while a
 /// worker records, a [`PackedTally`] in a batch, [`Durations`] in an interval or a phase.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +72,7 @@ pub(crate) struct Series<T = Durations> {
     /// Durations that are both service and response times, of operations without a wait. A worker
     /// records them once; [`SeriesTally::add`] adds them to the others.
     alike: T,
+    repeats: Repeats,
 }
 
 pub(crate) type SeriesTally = Series<Tally>;
@@ -80,6 +90,7 @@ impl<T> Series<T> {
             response: convert(&self.response),
             wait: convert(&self.wait),
             alike: convert(&self.alike),
+            repeats: Repeats::default(),
         }
     }
 
@@ -117,32 +128,61 @@ impl SeriesTally {
         self.carried.merge(&Carried { count: 1, rows: sample.rows, largest_service_ns });
     }
 
-    #[inline]
+    /// Always inlined, so that the sample isn't copied through memory.
+    #[inline(always)]
     pub(crate) fn record(&mut self, sample: &Sample) {
+        let Sample { intended_ns, free_ns, issued_ns, completed_ns, rows, .. } = *sample;
         self.count += 1;
-        self.rows += sample.rows;
-        if sample.intended_ns == sample.issued_ns {
-            self.alike.record(sample.completed_ns.saturating_sub(sample.issued_ns));
+        self.rows += rows;
+        let [intended, issued, completed] = self.repeats.instants_ns;
+        if intended_ns == issued_ns {
+            self.alike.record(completed_ns.saturating_sub(issued_ns));
+        } else if completed_ns == completed && issued_ns == issued && intended_ns == intended {
+            self.repeats.count += 1;
         } else {
-            self.record_apart(sample);
+            self.record_apart(intended_ns, issued_ns, completed_ns, free_ns);
         }
     }
 
     /// Records an operation that waited for its issue.
     #[inline(never)]
-    fn record_apart(&mut self, sample: &Sample) {
-        let Sample { intended_ns, free_ns, issued_ns, completed_ns, .. } = *sample;
-        let wait_ns = issued_ns.saturating_sub(intended_ns);
-        self.late += u64::from(wait_ns > LATE_TOLERANCE_NS);
+    fn record_apart(&mut self, intended_ns: u64, issued_ns: u64, completed_ns: u64, free_ns: u64) {
+        if self.repeats.count > 0 {
+            self.record_repeats();
+        }
+        let instants_ns = [intended_ns, issued_ns, completed_ns];
+        let [wait_ns, service_ns, response_ns] = durations_ns(instants_ns);
+        self.repeats.instants_ns = instants_ns;
+        if wait_ns > LATE_TOLERANCE_NS {
+            self.count_late(free_ns);
+        }
+        self.wait.record(wait_ns);
+        self.service.record(service_ns);
+        self.response.record(response_ns);
+    }
+
+    /// Counts a late operation. The next one is compared with none, because its client may not have
+    /// been busy.
+    #[inline(never)]
+    fn count_late(&mut self, free_ns: u64) {
+        let [intended_ns, issued_ns, _] = std::mem::take(&mut self.repeats).instants_ns;
+        self.late += 1;
         let busy_ns = free_ns.min(issued_ns).saturating_sub(intended_ns);
         self.late_busy += u64::from(busy_ns > LATE_TOLERANCE_NS);
-        self.service.record(completed_ns.saturating_sub(issued_ns));
-        self.response.record(completed_ns.saturating_sub(intended_ns));
-        self.wait.record(wait_ns);
+    }
+
+    #[inline(never)]
+    fn record_repeats(&mut self) {
+        let Repeats { instants_ns, count } = std::mem::take(&mut self.repeats);
+        let tallies = [&mut self.wait, &mut self.service, &mut self.response];
+        for (tally, duration_ns) in tallies.into_iter().zip(durations_ns(instants_ns)) {
+            tally.repeat(duration_ns, count);
+        }
     }
 
     /// Packs and clears the tally.
     pub(crate) fn pack(&mut self, values: &mut PackedValues) -> PackedSeries {
+        self.record_repeats();
         let packed = self.map(|tally| tally.pack(values));
         self.clear();
         packed
@@ -161,6 +201,16 @@ impl SeriesTally {
         (self.count, self.late, self.late_busy, self.rows) = (0, 0, 0, 0);
         self.carried = Carried::default();
     }
+}
+
+/// Wait, service and response time.
+#[inline]
+fn durations_ns([intended_ns, issued_ns, completed_ns]: [u64; 3]) -> [u64; 3] {
+    [
+        issued_ns.saturating_sub(intended_ns),
+        completed_ns.saturating_sub(issued_ns),
+        completed_ns.saturating_sub(intended_ns),
+    ]
 }
 
 impl Series {

@@ -65,10 +65,11 @@ impl GroupTallies {
     #[inline]
     pub(crate) fn record(&mut self, sample: &Sample) {
         let key = SeriesKey { action: sample.action, outcome: sample.outcome };
-        match &mut self.series[key.index()] {
-            Some(series) => series.record(sample),
-            missing => create(missing).record(sample),
-        }
+        let series = match &mut self.series[key.index()] {
+            Some(series) => &mut **series,
+            missing => create(missing),
+        };
+        series.record(sample);
     }
 }
 

@@ -81,6 +81,12 @@ impl Tally {
         }
     }
 
+    /// Records a number of values that are equal to a recorded one.
+    pub(crate) fn repeat(&mut self, value_ns: u64, count: u64) {
+        self.sum_ns = self.sum_ns.wrapping_add(value_ns.wrapping_mul(count));
+        self.add(bucket_of(value_ns).min(LAST), count);
+    }
+
     /// Appends the values to `values` and keeps them.
     pub(crate) fn pack(&self, values: &mut PackedValues) -> PackedTally {
         let before = values.counted.len();

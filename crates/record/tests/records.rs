@@ -145,6 +145,23 @@ fn durations_beyond_an_hour_are_counted_at_the_hour_and_the_largest_stays_exact(
 }
 
 #[test]
+fn operations_with_the_same_instants_count_as_if_others_came_between() {
+    let wait = |wait_ns| sample(Kind::Read, Outcome::Ok, wait_ns, 500);
+    let late = wait(2 * MS);
+    let kinds = [wait(300), wait(100), late, Sample { free_ns: late.issued_ns, ..late }];
+    for n in [1, 2, 70_000] {
+        let together = kinds.iter().flat_map(|sample| std::iter::repeat_n(*sample, n)).collect();
+        let [together, apart]: [Vec<Sample>; 2] = [together, kinds.repeat(n)];
+        let rows = |samples: &[Sample]| closed(PhaseName::Measure, samples).rows;
+        assert_eq!(
+            serde_json::to_value(rows(&together)).expect("JSON"),
+            serde_json::to_value(rows(&apart)).expect("JSON"),
+            "{n} of each"
+        );
+    }
+}
+
+#[test]
 fn a_clock_that_steps_back_gives_no_time_instead_of_centuries() {
     let backwards = Sample { intended_ns: 50, issued_ns: 40, completed_ns: 30, ..read(0) };
     let interval = closed(PhaseName::Measure, &[backwards]);

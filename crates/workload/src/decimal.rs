@@ -1,5 +1,7 @@
 //! Decimal text of a number, without allocation.
 
+use std::ops::Range;
+
 /// A sign and three blocks: room for any number.
 pub(crate) const ROOM: usize = 1 + 3 * 8;
 
@@ -91,25 +93,35 @@ impl Decimal {
     }
 }
 
-/// Number of digits after the first ones of [`with_sixteen`].
+/// Number of digits after the first ones of [`write_long`].
 pub(crate) const SIXTEEN: usize = 16;
-/// The numbers of [`with_sixteen`]: without `i64::MIN`, the only hash with a sign.
-const SIXTEEN_FROM: u64 = TEN_TO_THE_16TH;
-const SIXTEEN_UNTIL: u64 = i64::MIN.cast_unsigned();
+/// Room for the text of [`write_long`].
+pub(crate) const LONG_ROOM: usize = 4 + SIXTEEN;
+/// The numbers of [`write_long`]: without `i64::MIN`, the only hash with a sign.
+const LONG: Range<u64> = TEN_TO_THE_16TH..i64::MIN.cast_unsigned();
 
-/// The text of a number from 10^16 to below 2^63: up to three digits with their number in the last
-/// octet, then sixteen digits. `None` for other numbers.
+/// Whether [`write_long`] can write a number.
 #[inline(always)]
-pub(crate) fn with_sixteen(number: u64) -> Option<([u8; 4], [u8; SIXTEEN])> {
-    if !(SIXTEEN_FROM..SIXTEEN_UNTIL).contains(&number) {
-        return None;
-    }
+pub(crate) fn is_long(number: u64) -> bool {
+    LONG.contains(&number)
+}
+
+/// Writes the text of a number from 10^16 to below 2^63, up to three digits and sixteen, then other
+/// characters. Returns the text's length.
+#[inline(always)]
+pub(crate) fn write_long(number: u64, room: &mut [u8; LONG_ROOM]) -> usize {
     let (upper, high) = (number / TEN_TO_THE_8TH, number / TEN_TO_THE_16TH);
     let middle = upper - high * TEN_TO_THE_8TH;
     let low = number - upper * TEN_TO_THE_8TH;
     let both =
         u128::from(eight_digits(middle) | ZEROS) | u128::from(eight_digits(low) | ZEROS) << 64;
-    Some((FIRST_DIGITS[high as usize], both.to_le_bytes()))
+    let first = FIRST_DIGITS[high as usize];
+    // Three at most, which the compiler doesn't know.
+    let length = usize::from(first[3] & 3);
+    // The number of the first digits is overwritten.
+    room[..4].copy_from_slice(&first);
+    room[length..length + SIXTEEN].copy_from_slice(&both.to_le_bytes());
+    length + SIXTEEN
 }
 
 /// The text of each number below 1000 without leading zeros, and its length in the last octet.
@@ -146,7 +158,9 @@ pub(crate) fn eight_characters(number: u64) -> Option<[u8; EIGHT]> {
 /// The products with 10486 and 103 are exact divisions by 100 and 10 for all possible values.
 #[inline]
 const fn eight_digits(number: u64) -> u64 {
-    let fours = (number << 32) - (number / 10_000) * ((10_000 << 32) - 1);
+    // As a number of 32 bits, it is divided by one multiplication.
+    let upper = (number as u32 / 10_000) as u64;
+    let fours = (number << 32) - upper * ((10_000 << 32) - 1);
     let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
     let pairs = (fours << 16) - hundreds * ((100 << 16) - 1);
     let tens = ((pairs * 103) >> 10) & 0x000F_000F_000F_000F;
@@ -169,15 +183,16 @@ mod tests {
         let edges = powers.flat_map(|power| [power - 1, power, power + 1, power / 7 * 3]);
         for number in edges.chain([u64::MAX, u64::MAX - 1]).chain(0..100_000) {
             assert_eq!(text(Decimal::of(false, number)), number.to_string());
-            let with = with_sixteen(number).map(|(first, rest)| {
-                [&first[..first[3].into()], &rest].concat().into_iter().map(char::from).collect()
-            });
             // Without a sign, and with more than sixteen digits.
-            let is_long = number.cast_signed() > 0 && number.to_string().len() > SIXTEEN;
-            assert_eq!(with, is_long.then(|| number.to_string()));
+            let long = number.cast_signed() > 0 && number.to_string().len() > SIXTEEN;
+            assert_eq!(is_long(number), long);
+            if long {
+                let mut room = [0; LONG_ROOM];
+                let length = write_long(number, &mut room);
+                assert_eq!(room[..length], *number.to_string().as_bytes());
+            }
         }
-        assert_eq!(with_sixteen(i64::MIN.cast_unsigned()), None);
-        assert!(with_sixteen(i64::MAX.cast_unsigned()).is_some());
+        assert!(!is_long(i64::MIN.cast_unsigned()) && is_long(i64::MAX.cast_unsigned()));
         for number in [0, 1, -1, 9, -10, i64::from(i32::MIN), i64::MAX, i64::MIN] {
             assert_eq!(text(Decimal::of(number < 0, number.unsigned_abs())), number.to_string());
         }

@@ -2,7 +2,8 @@
 
 use kvmark_plan::{KeyOrder, KeyText};
 
-use crate::decimal::{Decimal, EIGHT, ROOM, SIXTEEN, eight_characters, with_sixteen};
+use crate::decimal::{Decimal, EIGHT, LONG_ROOM, ROOM, SIXTEEN};
+use crate::decimal::{eight_characters, is_long, write_long};
 
 const FNV_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
@@ -41,8 +42,7 @@ pub(crate) struct KeyWriter {
     /// Length of the keys of numbers below 10^8, if padding makes them equally long and they fit
     /// into the blank.
     padded: Option<usize>,
-    /// Whether keys are hashed, and those of [`with_sixteen`] need no padding and fit into the
-    /// blank.
+    /// Whether keys are hashed, and those of [`write_long`] need no padding and fit into the blank.
     is_short: bool,
     order: KeyOrder,
 }
@@ -56,7 +56,7 @@ impl KeyWriter {
         let padded = (zero_padding >= EIGHT && length <= BLANK).then_some(length);
         let is_short = text.order == KeyOrder::Hashed
             && zero_padding <= SIXTEEN
-            && prefix.len() + SIXTEEN + 4 <= BLANK;
+            && prefix.len() + LONG_ROOM <= BLANK;
         Self { prefix, blank, zero_padding, padded, is_short, order: text.order }
     }
 
@@ -64,24 +64,23 @@ impl KeyWriter {
     #[inline(always)]
     pub(crate) fn append(&self, ordinal: u64, bytes: &mut Vec<u8>) {
         if self.is_short
-            && let Some(digits) = with_sixteen(ycsb_hash(ordinal).cast_unsigned())
+            && let hash = ycsb_hash(ordinal).cast_unsigned()
+            && is_long(hash)
         {
-            return self.append_short(digits, bytes);
+            return self.append_short(hash, bytes);
         }
         self.append_seldom(ordinal, bytes);
     }
 
     /// Appends a key of a number with more than sixteen digits.
     #[inline(always)]
-    fn append_short(&self, (first, sixteen): ([u8; 4], [u8; SIXTEEN]), bytes: &mut Vec<u8>) {
-        let start = bytes.len();
+    fn append_short(&self, number: u64, bytes: &mut Vec<u8>) {
+        let digits = bytes.len() + self.prefix.len();
         bytes.extend_from_slice(&self.blank);
-        let digits = start + self.prefix.len();
-        let end = digits + usize::from(first[3]);
-        // The number of the first digits is overwritten.
-        bytes[digits..digits + 4].copy_from_slice(&first);
-        bytes[end..end + SIXTEEN].copy_from_slice(&sixteen);
-        bytes.truncate(end + SIXTEEN);
+        let room = bytes.get_mut(digits..).and_then(<[u8]>::first_chunk_mut);
+        let room = room.expect("the blank has room for a short key");
+        let end = digits + write_long(number, room);
+        bytes.truncate(end);
     }
 
     #[inline(never)]

@@ -147,7 +147,10 @@ impl KeyChooser {
     ) -> u64 {
         // The cheapest law, without a call.
         if let Ranks::Uniform = self.law {
-            let ordinal = self.start + random.below(self.count);
+            // Drawn from a copy, which stays in registers.
+            let mut copy = random.clone();
+            let ordinal = self.start + copy.below(self.count);
+            *random = copy;
             if is_available(ordinal) {
                 return ordinal;
             }
