@@ -140,7 +140,7 @@ impl<C: Clock> ThreadClient<'_, C> {
                 if turn.intended_ns <= ready_ns {
                     return (ready_ns < self.sequence.end_ns()).then_some(turn);
                 }
-                polling = polling.filter(|_| is_short);
+                let _polling = polling.filter(|_| is_short);
                 self.sleep.borrow_mut().limit_polling(spacing_ns / POLLED_PART);
                 return self.wait_until(turn.intended_ns).then_some(turn);
             }
