@@ -26,6 +26,7 @@ from kvmark.records import Run
 VALUE: Final = PeerFigure(name="value", heading="value")
 UNIFORM: Final = str(Path(__file__).with_name("reads-uniform.yaml"))
 DURATION: Final = ("--duration", "5s")
+OVERLOAD: Final = ("--rate", "20M")
 TIMEOUT_MS: Final = 200
 PRECISE_NS: Final = 100_000
 """An operation is issued in time if it is issued this near to its intended start."""
@@ -61,6 +62,21 @@ def paced(read: Read, rate: int) -> float:
     return of_run(read, *words, "--rate", rate, *DURATION)
 
 
+def paced_threads(read: Read, rate: int) -> float:
+    """The open model with 64 threads."""
+    return of_run(read, "--system", "null:", "--clients", 64, "--rate", rate, *DURATION)
+
+
+def crowding(*words: object) -> float:
+    """CPU time per operation with 64 workers, in units of that with one worker."""
+
+    def used(workers: int) -> float:
+        load = ("--clients", 256, "--workers", workers, "--operations", 5_000_000)
+        return of_run(cpu_ns, "--system", "null:?yields=1", *load, *words)
+
+    return used(64) / used(1)
+
+
 def given_up() -> float:
     """Of 10,000 clients in a pause, those given up within 1 ms of their time, in percent."""
     system = "sim:?servers=10000&service=constant&mean_us=1000&stall=1+3"
@@ -94,6 +110,12 @@ def off_closed_form() -> float:
 def ns(made: Run) -> float:
     """Time per operation of one core."""
     return made.counted[0].window_ns / outcomes(made).total()
+
+
+def cpu_ns(made: Run) -> float:
+    """CPU time of the generator per operation."""
+    process = made.counted[0].process
+    return ((process.cpu_user_ns or 0) + (process.cpu_system_ns or 0)) / outcomes(made).total()
 
 
 def rate(made: Run) -> float:
@@ -188,6 +210,14 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "share of a core at 100/s, %": lambda: paced(core_percent, 100),
     "share of a core at 1,000/s, %": lambda: paced(core_percent, 1_000),
     "share of a core at 100,000/s, %": lambda: paced(core_percent, 100_000),
+    "64 threads, issued within 100 µs at 10,000/s, %": lambda: paced_threads(
+        precise_percent, 10_000
+    ),
+    "64 threads, share of a core at 10,000/s, %": lambda: paced_threads(core_percent, 10_000),
+    "64 threads, rate reached of 1,000,000/s": lambda: paced_threads(rate, 1_000_000),
+    "CPU time with 64 workers ÷ one": crowding,
+    "CPU time with 64 workers ÷ one, constant rate": lambda: crowding(*OVERLOAD),
+    "CPU time with 64 workers ÷ one, Poisson": lambda: crowding(*OVERLOAD, "--arrival", "poisson"),
     "given up within 1 ms, 10,000 clients, %": given_up,
     "10,000 clients, peak memory, MB": peak_mb,
     "stall, p99 off the closed form, %": off_closed_form,
@@ -198,6 +228,10 @@ MOST: Final[Mapping[str, float]] = {
     "64 asynchronous clients ÷ bare loop": 4.8,
     "allocations by the engine, per operation": 0,
     "share of a core at 1,000/s, %": 10,
+    "64 threads, share of a core at 10,000/s, %": 15,
+    "CPU time with 64 workers ÷ one": 1.15,
+    "CPU time with 64 workers ÷ one, constant rate": 1.15,
+    "CPU time with 64 workers ÷ one, Poisson": 1.15,
     "10,000 clients, peak memory, MB": 300,
     "stall, p99 off the closed form, %": 5,
 }
@@ -206,6 +240,7 @@ LEAST: Final[Mapping[str, float]] = {
     "two cores ÷ one, asynchronous": 1.8,
     "issued within 100 µs at 1,000/s, %": 99,
     "issued within 100 µs at 100,000/s, %": 99,
+    "64 threads, rate reached of 1,000,000/s": 990_000,
     "given up within 1 ms, 10,000 clients, %": 99,
 }
 

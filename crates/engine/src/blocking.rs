@@ -13,11 +13,14 @@ use crate::queue::{HandoffGuard, HandoffLock};
 use crate::scheduled::ScheduledOp;
 use crate::sequence::PhaseSequence;
 use crate::sleep::{Sleep, Until};
-use crate::source::{Schedule, Source};
+use crate::source::{Schedule, SharedArrivals, Source};
 use crate::worker_recorder::WorkerRecorder;
 
 /// Longest wait for other threads before a thread reads the clock again.
 const LONGEST_WAIT_NS: u64 = 1_000_000_000;
+
+/// The part of the time between shared arrivals for which their threads should poll.
+const POLLED_PART: u64 = 16;
 
 /// A client's thread during a phase sequence.
 #[derive(Debug)]
@@ -87,7 +90,7 @@ impl<C: Clock> ThreadClient<'_, C> {
     }
 
     /// The next operation when it is due; `None` after the last one, and when the sequence ends
-    /// first. With a lock, only the thread that holds it waits for the next arrival.
+    /// first. Only the thread that holds a shared tape waits for its next operation.
     #[inline(never)]
     fn next_of_schedule(
         &self,
@@ -95,6 +98,9 @@ impl<C: Clock> ThreadClient<'_, C> {
         operation: &mut Operation<'_>,
         ready_ns: u64,
     ) -> Option<ScheduledOp> {
+        if let Source::Indexed(arrivals) = source {
+            return self.next_arrival(&mut arrivals.borrow_mut(), ready_ns);
+        }
         let mut schedule = source
             .queue()
             .map(|queue| queue.try_enter().unwrap_or_else(|| self.wait_to_enter(queue)));
@@ -113,12 +119,40 @@ impl<C: Clock> ThreadClient<'_, C> {
         is_due.then_some(turn)
     }
 
+    /// As [`Self::next_of_schedule`], for shared arrivals. A thread takes an arrival and sleeps until
+    /// it is due. If it is due too soon, one thread polls for it; others wait, without an arrival,
+    /// until that thread has it.
+    fn next_arrival(
+        &self,
+        arrivals: &mut SharedArrivals<'_>,
+        ready_ns: u64,
+    ) -> Option<ScheduledOp> {
+        let (mut now_ns, mut polling) = (ready_ns, None);
+        loop {
+            let (index, turn) = arrivals.peek()?;
+            let wait_ns = turn.intended_ns.saturating_sub(now_ns);
+            let is_short = wait_ns > 0 && self.sleep.borrow().is_short(wait_ns);
+            if is_short && polling.is_none() {
+                let queue = arrivals.polling;
+                polling = Some(queue.try_enter().unwrap_or_else(|| self.wait_to_enter(queue)));
+                now_ns = self.clock.now_ns();
+            } else if let Some(spacing_ns) = arrivals.take(index, &turn) {
+                if turn.intended_ns <= ready_ns {
+                    return (ready_ns < self.sequence.end_ns()).then_some(turn);
+                }
+                let _polling = polling.filter(|_| is_short);
+                self.sleep.borrow_mut().limit_polling(spacing_ns / POLLED_PART);
+                return self.wait_until(turn.intended_ns).then_some(turn);
+            }
+        }
+    }
+
     /// A thread that waits for others still ends intervals.
     #[inline(never)]
-    fn wait_to_enter<'s>(&self, queue: &'s HandoffLock<Schedule>) -> HandoffGuard<'s, Schedule> {
+    fn wait_to_enter<'s, T>(&self, queue: &'s HandoffLock<T>) -> HandoffGuard<'s, T> {
         loop {
-            if let Some(schedule) = queue.enter_within(self.end_interval()) {
-                return schedule;
+            if let Some(value) = queue.enter_within(self.end_interval()) {
+                return value;
             }
         }
     }

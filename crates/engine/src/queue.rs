@@ -1,7 +1,7 @@
 //! A lock with which the clients' threads take the arrivals of one schedule in order.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ pub(crate) struct HandoffLock<T> {
     value: Mutex<T>,
     /// The number of threads that wait or are about to.
     waiting: AtomicU32,
+    /// Whether a thread was woken that hasn't tried to take the value yet.
+    woken: AtomicBool,
     gate: Mutex<()>,
     freed: Condvar,
 }
@@ -25,8 +27,9 @@ pub(crate) struct HandoffGuard<'a, T> {
 
 impl<T> HandoffLock<T> {
     pub(crate) fn new(value: T) -> Self {
-        let (waiting, gate) = (AtomicU32::new(0), Mutex::new(()));
-        Self { value: Mutex::new(value), waiting, gate, freed: Condvar::new() }
+        let (waiting, woken) = (AtomicU32::new(0), AtomicBool::new(false));
+        let (gate, freed) = (Mutex::new(()), Condvar::new());
+        Self { value: Mutex::new(value), waiting, woken, gate, freed }
     }
 
     /// Returns the value unless another thread has it.
@@ -44,10 +47,11 @@ impl<T> HandoffLock<T> {
     pub(crate) fn enter_within(&self, patience: Duration) -> Option<HandoffGuard<'_, T>> {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // A thread that releases the value later sees this one; an earlier release is visible here.
-        fence(Ordering::SeqCst);
         let mut found = None;
         let waits = |_: &mut ()| {
+            self.woken.store(false, Ordering::Relaxed);
+            // A thread that releases the value later sees both; an earlier release is visible here.
+            fence(Ordering::SeqCst);
             found = self.try_enter();
             found.is_none()
         };
@@ -62,7 +66,10 @@ impl<T> HandoffGuard<'_, T> {
     fn release(&mut self) {
         self.value = None;
         fence(Ordering::SeqCst);
-        if self.lock.waiting.load(Ordering::Relaxed) > 0 {
+        // One thread is woken at a time: the value may be taken and released often until it runs.
+        if self.lock.waiting.load(Ordering::Relaxed) > 0
+            && !self.lock.woken.swap(true, Ordering::Relaxed)
+        {
             // A waiting thread has tried to take the value within the gate, or will try.
             drop(self.lock.gate.lock().unwrap_or_else(PoisonError::into_inner));
             self.lock.freed.notify_one();

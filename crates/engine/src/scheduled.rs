@@ -31,6 +31,12 @@ impl PhaseNumbers {
     /// All operations, from instant 0.
     pub(crate) const WHOLE: Self =
         Self { operations: None, done: 0, seed: 0, start_ns: 0, end_ns: u64::MAX };
+
+    /// Whether an arrival is beyond the last one of the phase.
+    #[inline]
+    pub(crate) fn excludes(&self, number: u64, intended_ns: u64) -> bool {
+        intended_ns >= self.end_ns || self.operations.is_some_and(|operations| number >= operations)
+    }
 }
 
 /// A request from issue to outcome.

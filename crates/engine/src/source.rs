@@ -22,7 +22,15 @@ const THREADS_MAX: u32 = 1 << 31;
 pub(crate) enum OperationNumbers {
     /// Closed model: clients take numbers from counters when they become free.
     Closed { phases: Vec<Counter>, partition: Option<NumberPartition>, think_time_ns: u64 },
-    /// Open model for clients with threads: one queue for all.
+    /// Open model for clients with threads: each takes the next arrival when it is free. The
+    /// arrivals of each phase, the index of its next one, and the lock of [`SharedArrivals`].
+    Indexed {
+        phases: Vec<(Arrivals, PhaseNumbers)>,
+        next: Vec<CachePadded<AtomicU64>>,
+        partition: NumberPartition,
+        polling: HandoffLock<()>,
+    },
+    /// A tape for clients with threads: one queue for all.
     Shared { schedule: HandoffLock<Schedule>, claims: SharedClaims },
     /// Open model for clients on workers: each worker has the arrivals of its clients.
     Parts { arrival: Arrival, phases: Vec<PhaseNumbers>, turns: RoundRobin, workers: u32 },
@@ -122,10 +130,15 @@ impl OperationNumbers {
             return Self::Parts { arrival: arrival.clone(), phases, turns, workers };
         }
         match Schedule::new(arrival, &phases, turns.arrivals(), turns.tape_share(0, 1)) {
+            Some(Schedule::Law { phases, .. }) => Self::Indexed {
+                next: phases.iter().map(|_| CachePadded(AtomicU64::new(0))).collect(),
+                phases,
+                partition: turns.arrivals(),
+                polling: HandoffLock::new(()),
+            },
             Some(schedule) => {
                 let schedule = HandoffLock::new(schedule);
-                let clients = if taped { turns.clients as usize } else { 0 };
-                Self::Shared { schedule, claims: SharedClaims::new(clients) }
+                Self::Shared { schedule, claims: SharedClaims::new(turns.clients as usize) }
             }
             None => Self::Nobody,
         }
@@ -138,6 +151,12 @@ impl OperationNumbers {
                 let chunks = phases.iter().map(|_| Cell::new((0, 0))).collect();
                 let (partition, think_time_ns) = (*partition, *think_time_ns);
                 Some(Source::Closed { phases, partition, think_time_ns, chunks })
+            }
+            Self::Indexed { phases, next, partition, polling } => {
+                let (phases, partition) = (phases.clone(), *partition);
+                let arrivals =
+                    SharedArrivals { phases, phase: 0, next, partition, polling, last: (0, 0) };
+                Some(Source::Indexed(RefCell::new(arrivals)))
             }
             Self::Shared { schedule, claims } => Some(Source::Shared { schedule, claims }),
             Self::Parts { arrival, phases, turns, workers } => {
@@ -224,9 +243,7 @@ impl Schedule {
             let (arrivals, phase) = &mut phases[*current];
             let due = arrivals.peek();
             let intended_ns = phase.start_ns.saturating_add(due.at_ns);
-            let is_over = intended_ns >= phase.end_ns
-                || phase.operations.is_some_and(|operations| due.number >= operations);
-            if !is_over {
+            if !phase.excludes(due.number, intended_ns) {
                 arrivals.next();
                 return Some(ScheduledOp { phase: *current, number: due.number, intended_ns });
             }
@@ -246,6 +263,51 @@ impl Schedule {
     }
 }
 
+/// A client's view of the arrivals that it shares with others. Each client computes the instant of
+/// the next one by its index.
+#[derive(Debug)]
+pub(crate) struct SharedArrivals<'a> {
+    phases: Vec<(Arrivals, PhaseNumbers)>,
+    phase: usize,
+    /// By phase.
+    next: &'a [CachePadded<AtomicU64>],
+    partition: NumberPartition,
+    /// Held by the client that polls for the next arrival because it is due too soon for a sleep.
+    pub(crate) polling: &'a HandoffLock<()>,
+    /// Index and instant of the client's last arrival.
+    last: (u64, u64),
+}
+
+impl SharedArrivals<'_> {
+    /// The next arrival and its index; `None` after the last.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<(u64, ScheduledOp)> {
+        loop {
+            let index = self.next[self.phase].0.load(Ordering::Relaxed);
+            let number = self.partition.nth(index);
+            let (arrivals, phase) = &mut self.phases[self.phase];
+            let intended_ns = phase.start_ns.saturating_add(arrivals.instant(number));
+            if !phase.excludes(number, intended_ns) {
+                return Some((index, ScheduledOp { phase: self.phase, number, intended_ns }));
+            }
+            if self.phase + 1 == self.phases.len() {
+                return None;
+            }
+            self.phase += 1;
+        }
+    }
+
+    /// Takes an arrival, and returns the mean time between arrivals since the client's last one.
+    /// `None` if another client has taken it.
+    #[inline]
+    pub(crate) fn take(&mut self, index: u64, turn: &ScheduledOp) -> Option<u64> {
+        let next = &self.next[turn.phase].0;
+        next.compare_exchange(index, index + 1, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        let (last, last_ns) = std::mem::replace(&mut self.last, (index, turn.intended_ns));
+        Some(turn.intended_ns.saturating_sub(last_ns) / index.saturating_sub(last).max(1))
+    }
+}
+
 /// A worker's source of a group's numbers.
 #[derive(Debug)]
 pub(crate) enum Source<'a> {
@@ -257,6 +319,7 @@ pub(crate) enum Source<'a> {
         think_time_ns: u64,
         chunks: Vec<Cell<(u64, u64)>>,
     },
+    Indexed(RefCell<SharedArrivals<'a>>),
     Shared {
         schedule: &'a HandoffLock<Schedule>,
         claims: &'a SharedClaims,
@@ -305,9 +368,9 @@ impl<'a> Source<'a> {
         Some(Unpaced { phases, partition, phase: 0, next_start_ns: 0, chunk })
     }
 
-    /// The queue in which clients with threads wait for access to their schedule. The first one
-    /// holds it and waits for the next arrival; the others wait for the first. So only one thread
-    /// at a time polls the clock. `None` if clients needn't wait for others.
+    /// The queue in which clients with threads wait for access to their tape. The first one holds
+    /// it and waits for the next operation; the others wait for the first. So only one thread at a
+    /// time polls the clock. `None` if clients needn't wait for others.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&'a HandoffLock<Schedule>> {
         if let Self::Shared { schedule, .. } = self { Some(schedule) } else { None }
@@ -334,7 +397,7 @@ impl<'a> Source<'a> {
     }
 
     /// The next operation for a client that became free at `ready_ns`; `None` after the last
-    /// number, and for a shared schedule. Always inlined, so that the result stays in registers.
+    /// number, and for shared ones. Always inlined, so that the result stays in registers.
     #[inline(always)]
     pub(crate) fn next(&self, ready_ns: u64) -> Option<ScheduledOp> {
         match self {
@@ -345,7 +408,7 @@ impl<'a> Source<'a> {
                 Some(ScheduledOp { phase, number, intended_ns })
             }
             Self::Own(schedule) => schedule.borrow_mut().take_next(ready_ns),
-            Self::Shared { .. } => None,
+            Self::Indexed(_) | Self::Shared { .. } => None,
         }
     }
 
@@ -365,9 +428,14 @@ mod tests {
     use super::*;
 
     fn next(source: &Source<'_>, ready_ns: u64) -> Option<ScheduledOp> {
-        match source.queue() {
-            Some(queue) => queue.try_enter().unwrap().take_next(ready_ns),
-            None => source.next(ready_ns),
+        let Source::Indexed(arrivals) = source else { return source.next(ready_ns) };
+        let mut arrivals = arrivals.borrow_mut();
+        loop {
+            let (index, turn) = arrivals.peek()?;
+            if arrivals.take(index, &turn).is_some() {
+                assert_eq!(arrivals.take(index, &turn), None);
+                return Some(turn);
+            }
         }
     }
 
@@ -486,6 +554,41 @@ mod tests {
         }
         seen.sort_unstable();
         assert_eq!(seen, (0..33).map(|local| local * 3 + 1).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn threads_take_each_arrival_of_their_share_once_at_its_instant() {
+        let turns = RoundRobin {
+            share: Share { index: 1, of: 2 },
+            clients: 5,
+            first_slot: 0,
+            loads: false,
+        };
+        let warm = PhaseNumbers { end_ns: 4_000_000, ..PhaseNumbers::WHOLE };
+        let operations = Some(20_000);
+        let measured = PhaseNumbers { start_ns: 4_000_000, operations, ..PhaseNumbers::WHOLE };
+        let phases = vec![warm, measured];
+        let poisson = Arrival::Poisson { rates: vec![RatePoint { at_ns: 0, rate: 1e6 }] };
+        let taken = |workers, clients| {
+            let numbers = OperationNumbers::new(&poisson, turns, workers, phases.clone());
+            let all = |client| {
+                let source = numbers.source(client).unwrap();
+                let turn = |turn: ScheduledOp| (turn.phase, turn.number, turn.intended_ns);
+                std::iter::from_fn(|| next(&source, 0).map(turn)).collect::<Vec<_>>()
+            };
+            let all = &all;
+            let mut taken = std::thread::scope(|scope| {
+                let clients: Vec<_> =
+                    (0..clients).map(|client| scope.spawn(move || all(client))).collect();
+                let taken = clients.into_iter().flat_map(|client| client.join().unwrap());
+                taken.collect::<Vec<_>>()
+            });
+            taken.sort_unstable();
+            taken
+        };
+        let alone = taken(Some(1), 1);
+        assert!(alone.len() > 9_000, "{}", alone.len());
+        assert_eq!(taken(None, 3), alone);
     }
 
     #[test]

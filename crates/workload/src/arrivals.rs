@@ -3,9 +3,8 @@
 //! [`Arrivals`] yields a group's intended starts in one phase, in order, without end. They depend
 //! on the arrival process and a seed only. Nothing here reads a clock, so a late engine skips no
 //! arrival. Arrival i happens where the integral of the rate reaches u(i): u(i) = i for a constant
-//! process, the sum of i + 1 draws from the exponential law for a Poisson process (time change of a
-//! unit process: D. J. Daley and D. Vere-Jones, "An Introduction to the Theory of Point Processes",
-//! 7.4).
+//! process, the i-th arrival of a unit process for a Poisson process (time change: D. J. Daley and
+//! D. Vere-Jones, "An Introduction to the Theory of Point Processes", 7.4).
 
 mod even;
 mod poisson;
@@ -64,11 +63,7 @@ impl Arrivals {
             }
             Arrival::Poisson { rates } => Process::Poisson(Poisson::new(Rates::new(rates), seed)),
         };
-        let at_ns = match &mut process {
-            Process::Even(even) => even.at.ns,
-            Process::Ramped(ramped) => ramped.instant(numbers.number),
-            Process::Poisson(poisson) => poisson.instant(numbers.number),
-        };
+        let at_ns = process.instant(numbers.number);
         Some(Self { numbers, at_ns, process })
     }
 
@@ -79,18 +74,36 @@ impl Arrivals {
         Due { number: self.numbers.number, at_ns: self.at_ns }
     }
 
+    /// When the arrival of this number, of any partition, is due. Numbers must not decrease. The
+    /// iterator can't be used afterwards.
+    #[inline]
+    #[must_use]
+    pub fn instant(&mut self, number: u64) -> u64 {
+        self.process.instant(number)
+    }
+
     /// How many arrivals of all partitions, taken or not, are due by this time of the phase.
     /// [`NumberPartition::of_first`] returns this partition's part of them.
     ///
     /// In closed form for a constant process. A Poisson process continues to count from the last
-    /// queried time, at the cost of taking the arrivals in between; from the start for an earlier
-    /// time.
+    /// queried time, block by block; from the start for an earlier time.
     #[must_use]
     pub fn due_by(&mut self, at_ns: u64) -> u64 {
         match &mut self.process {
             Process::Even(even) => even.count_by(at_ns),
             Process::Ramped(ramped) => ramped.count_by(at_ns),
             Process::Poisson(poisson) => poisson.count_by(at_ns),
+        }
+    }
+}
+
+impl Process {
+    #[inline]
+    fn instant(&mut self, number: u64) -> u64 {
+        match self {
+            Self::Even(even) => even.instant(number),
+            Self::Ramped(ramped) => ramped.instant(number),
+            Self::Poisson(poisson) => poisson.instant(number),
         }
     }
 }
@@ -104,8 +117,7 @@ impl Iterator for Arrivals {
         let leaps = self.numbers.advance();
         self.at_ns = match &mut self.process {
             Process::Even(even) => even.advance(leaps),
-            Process::Ramped(ramped) => ramped.instant(self.numbers.number),
-            Process::Poisson(poisson) => poisson.instant(self.numbers.number),
+            process => process.instant(self.numbers.number),
         };
         Some(due)
     }

@@ -91,7 +91,7 @@ fn a_queue_is_stationary_from_the_begin_of_the_measurement_on_however_long_the_w
 
 #[test]
 fn clients_on_threads_go_on_too_and_every_operation_is_counted_once() {
-    for arrival in [closed(), constant(5_000.0)] {
+    for arrival in [closed(), constant(5_000.0), poisson(5_000.0)] {
         let mut plan = warmed(arrival, 3, S / 10, S / 10);
         plan.interval_ns = S / 50;
         let store = Recording::default();

@@ -41,6 +41,12 @@ impl Even {
         self.at.ns
     }
 
+    /// When the arrival of this number is due.
+    #[inline]
+    pub(crate) fn instant(&self, number: u64) -> u64 {
+        divide(number, self.rate).ns
+    }
+
     /// How many numbers are due by then: those below `(at_ns + 1) · rate`.
     pub(crate) fn count_by(&self, at_ns: u64) -> u64 {
         let count = (u128::from(at_ns) + 1).saturating_mul(self.rate).div_ceil(SCALE);

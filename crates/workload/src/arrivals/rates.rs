@@ -1,5 +1,7 @@
 //! A rate that changes linearly between points, and the evenly spaced arrivals at such a rate.
 
+use std::sync::Arc;
+
 use kvmark_plan::RatePoint;
 
 /// One arrival.
@@ -15,7 +17,7 @@ pub struct Due {
 /// one without end.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    pieces: Vec<Piece>,
+    pieces: Arc<[Piece]>,
 }
 
 /// A time range with a linear rate. Rates are arrivals per nanosecond.
@@ -42,7 +44,7 @@ impl Rates {
             start = piece.end;
             pieces.push(piece);
         }
-        Self { pieces }
+        Self { pieces: pieces.into() }
     }
 
     /// The integral from 0 up to a time: the number of arrivals expected by then.

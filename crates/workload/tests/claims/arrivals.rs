@@ -128,19 +128,27 @@ fn poisson_gaps_follow_the_exponential_law() {
 }
 
 #[test]
-fn poisson_counts_vary_as_much_as_their_mean() {
-    let (windows, per_window) = (2000, 50.0);
-    let mut counts = vec![0.0; windows];
-    let arrivals = whole(&poisson(&[(0, per_window)]));
-    for due in arrivals.take_while(|due| due.at_ns < windows as u64 * NS_PER_S) {
-        counts[(due.at_ns / NS_PER_S) as usize] += 1.0;
+fn poisson_counts_vary_as_much_as_their_mean_and_are_independent() {
+    // Windows of parts of a block, of a block, and of several.
+    let windows = 4000;
+    for per_window in [3.0, 50.0, 1024.0, 1500.0] {
+        let mut counts = vec![0.0; windows];
+        let arrivals = whole(&poisson(&[(0, per_window)]));
+        for due in arrivals.take_while(|due| due.at_ns < windows as u64 * NS_PER_S) {
+            counts[(due.at_ns / NS_PER_S) as usize] += 1.0;
+        }
+        let mean = counts.iter().sum::<f64>() / windows as f64;
+        let square = |off: f64| off * off;
+        let variance =
+            counts.iter().map(|count| square(count - mean)).sum::<f64>() / (windows - 1) as f64;
+        let products = counts.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
+        let correlation = products.sum::<f64>() / variance / windows as f64;
+        // Four standard errors of each.
+        let error = 4.0 / (windows as f64).sqrt();
+        assert!((mean - per_window).abs() < error * per_window.sqrt(), "{mean}");
+        assert!((variance / mean - 1.0).abs() < error * 2_f64.sqrt(), "{per_window} {variance}");
+        assert!(correlation.abs() < error, "{per_window} {correlation}");
     }
-    let mean = counts.iter().sum::<f64>() / windows as f64;
-    let squares = counts.iter().map(|count| (count - mean).powi(2));
-    let variance = squares.sum::<f64>() / (windows - 1) as f64;
-    // Four standard errors of each.
-    assert!((mean - per_window).abs() < 4.0 * (per_window / windows as f64).sqrt(), "{mean}");
-    assert!((variance / mean - 1.0).abs() < 4.0 * (2.0 / windows as f64).sqrt(), "{variance}");
 }
 
 #[test]
@@ -151,14 +159,21 @@ fn a_poisson_ramp_has_the_number_its_rate_says() {
 }
 
 #[test]
-fn parts_of_8_workers_have_the_arrivals_of_one() {
+fn the_parts_of_any_number_of_workers_have_the_arrivals_of_one() {
     for arrival in [constant(&[(0, 777.7)]), constant(&mountain()), poisson(&mountain())] {
-        let one: Vec<Due> = whole(&arrival).take(8000).collect();
-        let part =
-            |first| arrivals(&arrival, 1, NumberPartition { first, step: 8, cycle: 8 }).take(1000);
-        let mut eight: Vec<Due> = (0..8).flat_map(part).collect();
-        eight.sort();
-        assert_eq!(one, eight);
+        let one: Vec<Due> = whole(&arrival).take(8064).collect();
+        for workers in [2, 7, 64] {
+            let part = |first| {
+                let part = NumberPartition { first, step: workers, cycle: workers };
+                arrivals(&arrival, 1, part).take(8064 / workers as usize)
+            };
+            let mut all: Vec<Due> = (0..workers).flat_map(part).collect();
+            all.sort();
+            assert_eq!(one, all);
+        }
+        let (mut some, mut distant) = (whole(&arrival), whole(&arrival));
+        assert!(one.iter().step_by(5).all(|due| some.instant(due.number) == due.at_ns));
+        assert_eq!(distant.instant(8063), one[8063].at_ns);
     }
 }
 
