@@ -41,6 +41,16 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_siz
         ("ycsb -p recordcount=10 -P file", "ycsb -p recordcount=10 -P file"),
         ("ab --base '--system redis://u:pw@h --clients 3' --candidate '--clients 4'",
          "ab --base '--system redis://h --clients 3' --candidate '--clients 4'"),
+        ("audit --to redis://h -- memtier_benchmark -p {port} -a pw --ratio 1:9",
+         "audit --to redis://h -- memtier_benchmark -p {port} -a *** --ratio 1:9"),
+        ("audit --to redis://h -- x --pass=pw --authenticate u:pw -p redis.password=pw",
+         "audit --to redis://h -- x --pass=*** --authenticate *** -p redis.password=***"),
+        ("audit --to redis://h -- x -apw -auth pw", "audit --to redis://h -- x -a*** -a*** ***"),
+        ("audit --to redis://u:pw@h -- env REDISCLI_AUTH=pw x -u redis://u:pw@{host}:{port}",
+         "audit --to redis://h -- env REDISCLI_AUTH=*** x -u redis://{host}:{port}"),
+        ("audit --to redis://h -- sh -c 'API_KEY=pw x -a pw -c 5 {port}'",
+         "audit --to redis://h -- sh -c 'API_KEY=*** x -a *** -c 5 {port}'"),
+        ("audit --to redis://h -- x --token", "audit --to redis://h -- x --token"),
     ],
 )  # fmt: skip
 def test_secrets_are_redacted_by_the_grammar_of_the_command(typed: str, kept: str) -> None:
@@ -55,6 +65,8 @@ def test_every_form_of_a_password_is_redacted(word: str) -> None:
         ("app", "X", f"-password={secret}"),
         ("stress", "write", "n=1", "-mode", "user=u", f"password={secret}"),
         ("run", "w", "--system", f"redis://u:{secret}@h"),
+        ("audit", "--", "memtier_benchmark", "-a", secret, f"--password={secret}"),
+        ("audit", "--", "sh", "-c", shlex.join(["x", "--pass", secret])),
     ):
         kept = " ".join(redacted_words(words))
         assert "S3" not in kept
