@@ -18,6 +18,10 @@ from waiting import wait_until
 CLIENT = Path(__file__).with_name("scripted_client.py")
 SECRET = "S3CRETaudit"
 STALL_S = 1.5, 2.4
+OF_A_BUSY_MACHINE = {
+    "generator_pause", "coordinated_omission", "schedule_late", "not_stationary", "too_short",
+}  # fmt: skip
+"""Reasons that other programs can cause; tests/analysis/test_audits.py has the time to itself."""
 
 
 def script(sin: str, seconds: float = 4) -> tuple[str, ...]:
@@ -41,7 +45,7 @@ def script(sin: str, seconds: float = 4) -> tuple[str, ...]:
         ("none", "--records 5000", "closed", "fewer_keys"),
     ],
 )
-def test_a_sin_of_a_real_client_gives_its_reason_and_no_other(
+def test_a_sin_of_a_real_client_gives_its_reason(
     user: Kvmark, sin: str, options: str, model: str, code: str | None
 ) -> None:
     began: list[float] = []
@@ -58,8 +62,9 @@ def test_a_sin_of_a_real_client_gives_its_reason_and_no_other(
         words = f"audit --to redis://127.0.0.1:{server.port} {options} -q --json --"
         document = user(words, *script(sin), exits=(0, 1)).json
     assert document["audit"]["pace"]["model"] == model, document
-    serious = {code for code, level in levels(document["verdict"]).items() if level != "NOTE"}
-    assert serious == ({code} if code else set()), document
+    found = {code for code, level in levels(document["verdict"]).items() if level != "NOTE"}
+    assert found - OF_A_BUSY_MACHINE <= {code}, document
+    assert code is None or code in found, document
 
 
 def test_redis_benchmark_is_audited_and_its_figures_stand_beside_the_tap_s(user: Kvmark) -> None:
