@@ -93,7 +93,7 @@ def test_redis_benchmark_is_audited_and_its_figures_stand_beside_the_tap_s(user:
     # The printed command measures the same.
     same = audit["counterpart"]
     assert same[:2] == ["kvmark", "run"]
-    user(*same[1:], "--duration", "1s", "--on-existing", "keep", exits=(0, 1))
+    user(*same[1:], "--duration", "1s", exits=(0, 1))
 
 
 def test_a_command_that_cannot_be_audited_is_refused_with_a_sentence(user: Kvmark) -> None:

@@ -77,7 +77,8 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
             secrets.append(word)
             masked.append(stars)
         elif equals and _SECRET.fullmatch(name):
-            secrets.append(value)
+            # The value may have blanks, or a command may follow it.
+            secrets += [value, *_masked(inner)[1]]
             masked.append(f"{name}={stars}")
         elif word[:2] == "-a" and len(word) > 2:
             secrets.append(word[2:])
