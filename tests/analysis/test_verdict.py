@@ -432,9 +432,11 @@ OPEN: list[tuple[str, Plant, Level]] = [
 ]
 
 # Closed from the logs of a killed process: end_to_end/test_interrupts. Imported: tests/imports. Of
-# several runs: test_run_conditions, test_precision.
+# several runs: test_run_conditions, test_precision. Of audits: test_audits.
 ELSEWHERE = {
     "recovered", "imported", "cold_servers", "machine_speed", "server_gone", "unrepeated",
+    "coordinated_omission", "generator_pause", "wrong_pace", "one_hot_key", "fewer_keys",
+    "unused_connections", "command_failed",
 }  # fmt: skip
 
 #: Servers with room and equal parts, and other plants that give no reason.

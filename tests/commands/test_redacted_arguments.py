@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.cli.command_line import redacted_words
+from kvmark.cli.command_line import redacted_words, without_secrets
 from kvmark.cli.registry import COMMANDS, function_of
 from kvmark.secret import Secret
 from kvmark.spec.url import SystemName
@@ -41,6 +41,18 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_siz
         ("ycsb -p recordcount=10 -P file", "ycsb -p recordcount=10 -P file"),
         ("ab --base '--system redis://u:pw@h --clients 3' --candidate '--clients 4'",
          "ab --base '--system redis://h --clients 3' --candidate '--clients 4'"),
+        ("audit --to redis://h -- memtier_benchmark -p {port} -a pw --ratio 1:9",
+         "audit --to redis://h -- memtier_benchmark -p {port} -a *** --ratio 1:9"),
+        ("audit --to redis://h -- x --pass=pw --authenticate u:pw -p redis.password=pw",
+         "audit --to redis://h -- x --pass=*** --authenticate *** -p redis.password=***"),
+        ("audit --to redis://h -- x -apw -auth pw", "audit --to redis://h -- x -a*** -a*** ***"),
+        ("audit --to redis://u:pw@h -- env REDISCLI_AUTH=pw x -u redis://u:pw@{host}:{port}",
+         "audit --to redis://h -- env REDISCLI_AUTH=*** x -u redis://{host}:{port}"),
+        ("audit --to redis://h -- sh -c 'x -a pw -c 5 {port}' '--pass=a secret'",
+         "audit --to redis://h -- sh -c 'x -a *** -c 5 {port}' --pass=***"),
+        ("audit --to redis://h -- sh -c 'KEY=0 API_KEY=pw x'",
+         "audit --to redis://h -- sh -c 'KEY=0 API_KEY=*** x'"),
+        ("audit --to redis://h -- x --token", "audit --to redis://h -- x --token"),
     ],
 )  # fmt: skip
 def test_secrets_are_redacted_by_the_grammar_of_the_command(typed: str, kept: str) -> None:
@@ -55,6 +67,8 @@ def test_every_form_of_a_password_is_redacted(word: str) -> None:
         ("app", "X", f"-password={secret}"),
         ("stress", "write", "n=1", "-mode", "user=u", f"password={secret}"),
         ("run", "w", "--system", f"redis://u:{secret}@h"),
+        ("audit", "--", "memtier_benchmark", "-a", secret, f"--password={secret}"),
+        ("audit", "--", "sh", "-c", shlex.join(["x", "--pass", secret])),
     ):
         kept = " ".join(redacted_words(words))
         assert "S3" not in kept
@@ -91,3 +105,12 @@ def test_a_secret_is_never_printed() -> None:
         assert "pw" not in said
     for said in (str(name), repr({"system": name}), f"{name}"):
         assert "pw" not in said
+
+
+def test_a_text_has_no_secret_of_a_command_or_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REDISCLI_AUTH", "ours")
+    words = ["sh", "-c", "API_KEY=first x -a second", "--pass=third word", "redis://u:fourth@h"]
+    text = without_secrets("first, second, third word, fourth, ours and u", words)
+    assert text == "***, ***, ***, ***, *** and u"

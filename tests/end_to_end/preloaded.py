@@ -20,7 +20,8 @@ from typing import Any
 from known_documents import checked
 
 COMMANDS = (
-    "ab", "capacity", "compare", "doctor", "import_", "run", "runs", "show", "study_run", "up_run",
+    "ab", "audit", "capacity", "compare", "doctor", "import_", "run", "runs", "show", "study_run",
+    "up_run",
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",

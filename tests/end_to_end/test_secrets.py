@@ -244,6 +244,7 @@ ARGUMENTS = {
     "trace record": "--to 127.0.0.1:1 -o recorded.trace --listen 127.0.0.1:1",
     "trace import": "no.csv -o b.trace",
     "import": "no.csv",
+    "audit": "--to redis://127.0.0.1:1 -- true {port}",
     "up": "redis",
     "down": "nothing",
     "doc": "no.md",

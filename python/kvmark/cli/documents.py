@@ -34,6 +34,7 @@ from kvmark.frontends import front_ends
 from kvmark.learn import LearnedPart
 from kvmark.learn.twin_check import TwinJudgement
 from kvmark.records import RunLine
+from kvmark.records.audit import AuditRecord
 from kvmark.stats import Counts, Estimate
 from kvmark.trace.folder import TraceInfo
 
@@ -165,6 +166,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
             version=str | None, notes=_IDS, rows=tuple[ImportedRow, ...],
         ),
     },
+    "audit": {"run": str, "audit": AuditRecord, "verdict": Verdict},
     "removal": {
         "dry_run": bool, "runs": _IDS, "bytes": int, "kept": _rows("KeptRun", run=str, because=str),
         "studies": _IDS,

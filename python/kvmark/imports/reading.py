@@ -20,6 +20,7 @@ import numpy as np
 
 from kvmark.imports.source import Source
 from kvmark.records import BucketsRecord, FigureRecord, ImportedCase, TimeName
+from kvmark.records.audit import AuditRecord
 from kvmark.records.histograms import decode
 from kvmark.records.model import VALUE
 from kvmark.stats import Counts
@@ -84,6 +85,9 @@ class Collector:
     is_histogram_log: bool = False
     #: Lines of a logger, a virtual machine or a shell.
     passed_over: int = 0
+    #: Of an audit, whose figures are the tap's, and the file of its workload.
+    audit: AuditRecord | None = None
+    workload: str = ""
     _figures: dict[tuple[int, str | None, str, str], FigureRecord] = field(default_factory=dict)
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from kvmark.removal import discard_folder
 
 TAG: Final = "imported"
 """Every imported run has it, so that lists show and filter them."""
+AUDIT_TAG: Final = "audit"
+"""Audits have it instead."""
 
 _READ_ONLY: Final = 0o444
 _COLUMNS: Final = ("min", "mean", "p50", "p90", "p95", "p99", "p999", "max")
@@ -80,6 +83,8 @@ def _stage(folder: Path, file: Collector, manifest: Manifest) -> None:
     files.write_atomically(folder / files.INTERVALS, to_parquet(intervals_table(file)))
     if file.intervals:
         files.write_atomically(folder / files.WRITTEN, to_parquet(written_table(file)))
+    if file.workload:
+        files.write_atomically(folder / files.WORKLOAD, file.workload.encode())
     text = files.to_json(manifest.model_dump(mode="json"))
     files.write_atomically(folder / files.MANIFEST, text)
     for path in folder.iterdir():
@@ -94,11 +99,17 @@ def _manifest(
         system=model.SystemRecord(system=file.system, version=file.system_version), phases=(),
         totals=(),
     )  # fmt: skip
+    imported, tag = imported_record(file), TAG
+    if file.audit is not None:
+        run = ("kvmark", "run", str(folder.path / files.WORKLOAD))
+        again = (*run, *file.audit.counterpart) if file.workload else ()
+        audit, tag = replace(file.audit, counterpart=again), AUDIT_TAG
+        imported = imported.model_copy(update={"audit": audit})
     return Manifest(
-        format=files.FORMAT, id=folder.id, tags=tuple(dict.fromkeys([TAG, *tags])),
+        format=files.FORMAT, id=folder.id, tags=tuple(dict.fromkeys([tag, *tags])),
         created=folder.created.isoformat(), command=tuple(command), plan={"name": title},
         versions={"kvmark": __version__}, closed_by="import", engine=engine,
-        imported=imported_record(file),
+        imported=imported,
     )  # fmt: skip
 
 

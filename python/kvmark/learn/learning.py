@@ -240,12 +240,17 @@ def workload_text(learned: Learned) -> str:
         sentence = f"{part.name}: {part.law}; lost: {part.loses}"
         head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
     head.append("# Remove rate and arrival for the closed model.")
+    return "\n".join((*head, yaml_text(learned.workload)))
+
+
+def yaml_text(workload: Mapping[str, Any]) -> str:
+    """A workload's file."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style, yaml.width = None, _WIDTH
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     text = StringIO()
-    yaml.dump(dict(learned.workload), text)
-    return "\n".join((*head, text.getvalue()))
+    yaml.dump(dict(workload), text)
+    return text.getvalue()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,13 +33,15 @@ LOST_WRITES = "lost_writes.jsonl"
 #: Only in imported runs: the imported file, and its intervals with the other tool's columns.
 ORIGINAL = "imported.txt"
 WRITTEN = "imported.parquet"
+#: Only in audits: a workload with the same load.
+WORKLOAD = "workload.yaml"
 
 #: The files of a closed run. Resources exist if they were sampled, lost writes if there are any.
 CLOSED_FILES = (MANIFEST, INTERVALS, RESOURCES, HISTOGRAMS, EVENTS, LOST_WRITES)
 #: The files that only a run that isn't closed has.
 LOGS = (RUNNING, ENDED, LOCK, INTERVAL_LOG, RESOURCE_LOG)
 
-_NAMES = "|".join(map(re.escape, (*CLOSED_FILES, *LOGS, ORIGINAL, WRITTEN)))
+_NAMES = "|".join(map(re.escape, (*CLOSED_FILES, *LOGS, ORIGINAL, WRITTEN, WORKLOAD)))
 OWN_FILES = re.compile(rf"{_NAMES}|\.({_NAMES})\.\d+\.tmp")
 """Every name that kvmark writes in the folder of a run."""
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kvmark.records.audit import AuditRecord
 from kvmark.records.files import TimeName
 
 #: Quantities with one meaning for all tools; others keep the tool's name.
@@ -106,6 +107,8 @@ class ImportedRecord(_Frozen):
     histograms: tuple[BucketsRecord, ...] = ()
     #: Notes for readers of the figures, a sentence each.
     notes: tuple[str, ...] = ()
+    #: What a tap saw of the tool's load, where the figures are the tap's; none for a file.
+    audit: AuditRecord | None = None
 
 
 class TimeRecord(_Frozen):

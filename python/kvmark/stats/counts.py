@@ -46,6 +46,14 @@ class Counts:
         return cls(distinct, distinct, count.astype(np.int64))
 
     @classmethod
+    def rounded(cls, values: NDArray[np.int64]) -> Counts:
+        """Values from 0 on in ranges of three digits."""
+        digits = np.floor(np.log10(np.maximum(values, 1))).astype(np.int64) - 2
+        step = 10 ** np.maximum(digits, 0)
+        low, place, count = np.unique(values // step * step, return_index=True, return_counts=True)
+        return cls(low, low + step[place] - 1, count.astype(np.int64))
+
+    @classmethod
     def merge(cls, parts: Iterable[Counts]) -> Counts:
         """All observations of the parts."""
         parts = [part for part in parts if len(part.count)]

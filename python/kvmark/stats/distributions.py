@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import scipy
@@ -14,6 +14,12 @@ from numpy.typing import NDArray
 _SUMMED: Final = 100_000
 _LARGEST_THETA: Final = 4.0
 _PERCENTILES: Final = (1, 5, 10, 90, 95, 99)
+_ROUNDS: Final = 200
+_TOLERATED: Final = 0.3
+_AGAIN: Final = 100
+"""The fewest repetitions that show the number of items."""
+_RARE: Final = 0.01
+"""With a smaller share of items that were drawn once, hardly any was never drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,41 @@ def _generalised_harmonic(ranks: NDArray[np.float64], theta: float) -> NDArray[n
     beyond = summed[-1] + area + (far**-theta - first**-theta) / 2
     near = summed[np.minimum(ranks, first).astype(np.int64) - 1]
     return np.where(ranks <= first, near, beyond)
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Items that were drawn with repetitions."""
+
+    spread: Literal["one", "once", "in turn", "even", "uneven"]
+    """One item, or each at most once; all equally often, as by chance alone, or some more often."""
+    size: float | None
+    """The number of items, drawn or not; None if the draws don't show it."""
+
+
+def fit_population(counts: Sequence[int], sampled: float = 1.0) -> Population | None:
+    """The items behind the draws of each item that was drawn at all; None without draws.
+
+    If each item is equally likely, the counts above 0 have a Poisson distribution without its 0.
+    Its rate follows from their mean, and its variance is compared with theirs. If the items are a
+    sample, `sampled` is its share.
+    """
+    drawn = np.asarray(counts, dtype=np.float64)
+    if len(drawn) < 2:
+        return Population("one", 1.0) if len(drawn) else None
+    mean, size, again = float(drawn.mean()), len(drawn) / sampled, float((drawn - 1).sum())
+    if drawn.min() == drawn.max():
+        return Population("in turn", size) if mean > 1 else Population("once", None)
+    rate = mean
+    for _ in range(_ROUNDS):
+        rate = mean * -float(np.expm1(-rate))
+    excess = float(drawn.var()) / (mean * (1 + rate - mean)) - 1
+    by_chance = _TOLERATED + 3 * (2 / len(drawn) + 1 / again) ** 0.5
+    if excess < max(-0.9, -by_chance):
+        return Population("in turn", size if mean > 1.5 else None)
+    if excess <= by_chance:
+        return Population("even", size / -float(np.expm1(-rate)) if again >= _AGAIN else None)
+    return Population("uneven", size if np.mean(drawn == 1) < _RARE else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from kvmark.analysis.summary.imported import imported_rows
 from kvmark.analysis.summary.metrics import rate_of
 from kvmark.analysis.summary.run import summarize
-from kvmark.analysis.verdict import checks_operations, checks_run, checks_servers
+from kvmark.analysis.verdict import checks_audit, checks_operations, checks_run, checks_servers
 from kvmark.analysis.verdict.rules import RULES, JudgedPhase, Level, Reason
 from kvmark.errors import RecordsError, RunError
 from kvmark.records import Entry, Judgement, Records, Run, RunLine
@@ -62,7 +62,7 @@ Judge = Callable[[Run], Verdict]
 def judge(run: Run) -> Verdict:
     """The verdict on a run: a function of its folder, independent of other runs.
 
-    An imported run isn't judged: it is SUSPECT for that one reason.
+    An imported run isn't judged: it is SUSPECT for that one reason, unless a tap saw its load.
 
     Raises:
         RecordsError: the run's files can't be read.
@@ -79,8 +79,12 @@ def _advised(reason: Reason, run: Run) -> Reason:
 
 
 def _reasons(run: Run) -> Iterator[Reason | None]:
-    if run.manifest.imported is not None:
-        yield checks_run.imported(run.manifest.imported)
+    imported = run.manifest.imported
+    if imported is not None:
+        if imported.audit is None:
+            yield checks_run.imported(imported)
+        else:
+            yield from checks_audit.check_audit(imported.audit)
         return
     yield from checks_run.check_ending(run)
     yield from checks_operations.check_fleet(run)

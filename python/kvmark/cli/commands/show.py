@@ -41,7 +41,7 @@ def show(
     from kvmark.report.model.tables import stacked
     from kvmark.report.views.gather import run_answer
     from kvmark.report.views.run import charts_text, run_text
-    from kvmark.report.views.screen import run_screen
+    from kvmark.report.views.screen import audit_screen, run_screen
 
     records, width = Records.at(folder), terminal_width()
     run = records.open(word)
@@ -51,7 +51,10 @@ def show(
         document = {"run": run.id, "summary": answer.summary, "verdict": answer.verdict}
         print_result("shown-run", document)
         return
-    screen = run_text if notes or answer.imported is not None else run_screen
+    screen = run_screen
+    if answer.imported is not None:
+        screen = run_text if answer.imported.audit is None else audit_screen
+    screen = run_text if notes else screen
     print_result("shown-run", stacked(width, screen(answer, width), charts_text(answer, width)))
 
 

@@ -73,7 +73,7 @@ def record(
     from kvmark.trace.folder import Keep
 
     keep = Keep(keys=keep_keys, values=keep_values)
-    settings = _tap_settings(listen, to, threads, memory, disk, keep)
+    settings = tap_settings(listen, to, threads, memory, disk, keep)
     key = read_hash_key(hash_key)
     # The thread that makes the trace at the end leaves other cores alone.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
@@ -110,7 +110,7 @@ def _print_info(begin: str, info: TraceInfo) -> None:
         typer.echo(sentence)
 
 
-def _tap_settings(
+def tap_settings(
     listen: str, to: SystemName, threads: int | None, memory_bytes: int, disk_bytes: int, keep: Keep
 ) -> dict[str, Any]:
     """The settings of the tap, in the engine's form."""

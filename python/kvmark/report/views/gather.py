@@ -112,7 +112,7 @@ def _imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict) -> Ru
     on = f" on {system}" if system else ""
     whole = (pl.col("operation") == "TOTAL") & (pl.col("end_ns") > pl.col("start_ns"))
     return RunAnswer(
-        title=f"{summary.name}{on}, imported{origin_text(origin.tool)}",
+        title=f"{summary.name}{on}, {_made(imported)}",
         request=tuple(_imported_request(imported, system)),
         summary=summary,
         verdict=verdict,
@@ -135,13 +135,21 @@ def _imported_answer(run: Run, imported: ImportedRecord, verdict: Verdict) -> Ru
 
 def _imported_request(imported: ImportedRecord, system: str) -> Iterator[Fact]:
     yield Fact("System", system or "unknown")
-    yield Fact("Measured by", tool_name(imported) or "unknown")
+    if imported.audit is None:
+        yield Fact("Measured by", tool_name(imported) or "unknown")
     if len(imported.cases) == 1 and imported.cases[0].labels:
         yield Fact("Case", imported.cases[0].name)
     for name, text in imported.origin.said.items():
         short = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
         yield Fact(name.replace("_", " ").capitalize(), short)
     yield from (Fact("Note", note) for note in imported.notes)
+
+
+def _made(imported: ImportedRecord) -> str:
+    """How the figures came here."""
+    if imported.audit is not None:
+        return f"audit of {imported.audit.tool}"
+    return f"imported{origin_text(imported.origin.tool)}"
 
 
 def tool_name(imported: ImportedRecord) -> str:

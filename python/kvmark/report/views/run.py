@@ -20,6 +20,7 @@ from kvmark.report.model.answers import RunAnswer
 from kvmark.report.model.page import Fact
 from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
 from kvmark.report.model.units import counts_text, listed
+from kvmark.report.views.audit import audit_facts, audit_grid, audit_headline
 from kvmark.report.views.gather import origin_text, tool_name
 from kvmark.report.views.sequence import SUCCESSFUL, add_times, operations_grid
 from kvmark.report.views.text_charts import steps_lines, timeline_lines
@@ -80,7 +81,8 @@ def fact_lines(facts: Sequence[Fact], width: int) -> list[Text]:
 def run_grids(run: RunAnswer) -> tuple[Grid, ...]:
     """All tables of a run, in order."""
     if run.imported is not None:
-        return tuple(_imported_grids(run.imported))
+        audit = () if run.imported.audit is None else (audit_grid(run.imported.audit),)
+        return (*audit, *_imported_grids(run.imported))
     phases = run.summary.phases
     titles = [f"Operations of phase {phase.phase}, {phase.name}" for phase in phases]
     if len(phases) == 1:
@@ -111,7 +113,8 @@ def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
 def run_sentence(run: RunAnswer) -> str:
     """Throughput, the response time of the most frequent operation, and the verdict."""
     if run.imported is not None:
-        return _imported_sentence(run.imported)
+        audit = run.imported.audit
+        return audit_headline(audit, run.verdict) if audit else _imported_sentence(run.imported)
     level = run.verdict.judgement.value
     count = sum(reason.level.value == level for reason in run.verdict.reasons)
     why = {0: "", 1: ", for one reason"}.get(count, f", for {count} reasons")
@@ -193,6 +196,8 @@ def run_facts(run: RunAnswer) -> tuple[Fact, ...]:
     facts += [Fact("Fault", _fault(effect)) for effect in summary.faults]
     if summary.sweep is not None:
         facts += _sweep_facts(summary.sweep)
+    if run.imported is not None and run.imported.audit is not None:
+        return tuple(audit_facts(run.imported.audit))
     # Figures of several cases are in a table.
     if run.imported is not None and len(run.imported.cases) == 1:
         figures = _case_figures(run.imported)

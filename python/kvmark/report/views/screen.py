@@ -25,7 +25,14 @@ from kvmark.report.model.answers import RunAnswer, SequenceAnswer
 from kvmark.report.model.page import Caveat, Fact
 from kvmark.report.model.tables import Grid, Table, sentence_lines, stacked
 from kvmark.report.model.units import listed
-from kvmark.report.views.run import fact_lines, lead_sentences, lost_writes_grids, run_facts
+from kvmark.report.views.run import (
+    fact_lines,
+    lead_sentences,
+    lost_writes_grids,
+    run_facts,
+    run_grids,
+    run_sentence,
+)
 from kvmark.report.views.runs_list import TONES, verdict_cell
 from kvmark.report.views.sequence import (
     DURABILITY,
@@ -71,6 +78,18 @@ def run_screen(run: RunAnswer, width: int) -> Text:
         fact_lines(facts, width),
         *(times_grid(phase) for phase in run.summary.phases),
         *lost_writes_grids(run),
+        reason_lines(run_caveats([run]), width, f"kvmark show {run.summary.id} --notes"),
+    )
+
+
+def audit_screen(run: RunAnswer, width: int) -> Text:
+    """An audit: the headline, the load, the tool's figures beside the tap's, and the reasons."""
+    width = min(width, WIDTH)
+    return stacked(
+        width,
+        sentence_lines(run_sentence(run), width, "bold"),
+        fact_lines((*run.request, *run_facts(run)), width),
+        run_grids(run)[0],
         reason_lines(run_caveats([run]), width, f"kvmark show {run.summary.id} --notes"),
     )
 

@@ -1,0 +1,1 @@
+"""Audits of other tools: from the trace of a tap to facts."""
