@@ -13,7 +13,7 @@ pub(crate) enum DueCounter {
     /// Closed model: an operation is due when the one before ends.
     Closed,
     /// An arrival process, and this engine's partition of it.
-    Process { arrivals: Arrivals, partition: NumberPartition },
+    Process { arrivals: Box<Arrivals>, partition: NumberPartition },
     /// The operations of a tape.
     Tape { cursor: Box<Cursor>, queried_ns: u64 },
 }
@@ -31,7 +31,7 @@ impl DueCounter {
         }
         let partition = turns.arrivals();
         match Arrivals::new(arrival, seed, partition) {
-            Some(arrivals) => Self::Process { arrivals, partition },
+            Some(arrivals) => Self::Process { arrivals: Box::new(arrivals), partition },
             None => Self::Closed,
         }
     }
