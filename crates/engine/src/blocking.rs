@@ -20,7 +20,7 @@ use crate::worker_recorder::WorkerRecorder;
 const LONGEST_WAIT_NS: u64 = 1_000_000_000;
 
 /// The part of the time between shared arrivals for which their threads should poll.
-const POLLED_PART: u64 = 16;
+const POLLED_PART: u64 = 8;
 
 /// A client's thread during a phase sequence.
 #[derive(Debug)]
