@@ -119,9 +119,9 @@ impl<C: Clock> ThreadClient<'_, C> {
         is_due.then_some(turn)
     }
 
-    /// As [`Self::next_of_schedule`], for shared arrivals. A thread takes an arrival and sleeps until
-    /// it is due. If it is due too soon, one thread polls for it; others wait, without an arrival,
-    /// until that thread has it.
+    /// As [`Self::next_of_schedule`], for shared arrivals. A thread takes an arrival and sleeps
+    /// until it is due. If it is due too soon, one thread polls for it; others wait, without an
+    /// arrival, until that thread has it.
     fn next_arrival(
         &self,
         arrivals: &mut SharedArrivals<'_>,

@@ -37,8 +37,8 @@ impl Sleep {
         Self { lead_ns: FIRST_LEAD_NS, wakes_ns: None, polls: false, poll_ns: u64::MAX }
     }
 
-    /// Limits the time that is polled after a sleep. If wake-up times vary more, operations are late
-    /// by a part of the difference.
+    /// Limits the time that is polled after a sleep. If wake-up times vary more, operations are
+    /// late by a part of the difference.
     pub(crate) fn limit_polling(&mut self, poll_ns: u64) {
         self.poll_ns = poll_ns;
     }
@@ -105,7 +105,8 @@ mod tests {
         assert_eq!(sleep.patience_ns(7, until), LOOK_UP_NS);
     }
 
-    /// Mean time that is polled after a sleep, and the longest delay, if wake-ups take from 20 to 80 us.
+    /// Mean time that is polled after a sleep, and the longest delay, if wake-ups take from 20 to
+    /// 80 us.
     fn polled(poll_ns: u64) -> (u64, u64) {
         let (mut sleep, mut now_ns, mut polled_ns, mut late_ns) = (Sleep::new(), 0, 0, 0);
         sleep.limit_polling(poll_ns);

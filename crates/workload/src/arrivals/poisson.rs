@@ -14,8 +14,8 @@ use super::rates::Rates;
 
 /// Expected arrivals in a block. All partitions draw the counts of all blocks.
 const BLOCK: usize = 1024;
-/// Counts of a block are within ten standard deviations of the mean. Others have a probability below
-/// 10^-20.
+/// Counts of a block are within ten standard deviations of the mean. Others have a probability
+/// below 10^-20.
 const COUNT_MIN: usize = BLOCK - 320;
 const COUNTS: usize = 640;
 /// By the count above [`COUNT_MIN`]: the sum of the probabilities up to it, in units of the first.
