@@ -201,17 +201,21 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     near.filter(|(distance, _)| *distance <= 1 + name.len() / 4).map(|(_, near)| near)
 }
 
-/// Levenshtein's: insertions, deletions and replacements that turn one name into the other.
+/// Insertions, deletions, replacements and swaps of neighbours that turn one name into the other.
 fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let (mut above, mut row): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=other.len()).collect());
+    for (i, a) in one.iter().enumerate() {
+        let mut next = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let replaced = row[j] + usize::from(a != b);
+            let mut least = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(above[j - 1] + 1);
+            }
+            next.push(least);
         }
+        above = std::mem::replace(&mut row, next);
     }
     row[other.len()]
 }
@@ -237,7 +241,8 @@ mod tests {
     #[test]
     fn an_unknown_option_is_refused_with_the_nearest_and_the_known_ones() {
         let known = "known are compression, tls, database, username, share, prefix";
-        for (name, hint) in [("compresion", ", did you mean 'compression'?"), ("zzz", "")] {
+        let near = ", did you mean 'compression'?";
+        for (name, hint) in [("compresion", near), ("ocmpressino", near), ("zzz", "")] {
             let error = given(name, "lz4").unwrap_err();
             assert_eq!(error, format!("there is no option '{name}'{hint}; {known}"));
         }

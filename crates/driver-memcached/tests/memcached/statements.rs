@@ -114,7 +114,7 @@ fn rows_count_the_existing_records() {
 #[test]
 fn an_invalid_text_is_rejected_with_its_statement_and_the_reason() {
     let cases = [
-        ("GETT {key}", "there is no command GETT; did you mean GET?"),
+        ("GTE {key}", "there is no command GTE; did you mean GET?"),
         ("DELET {key}", "there is no command DELET; did you mean DELETE?"),
         ("CAS {key} {value} 5", "there is no command CAS; known are GET, "),
         ("HGETALL {key}", "there is no command HGETALL; known are GET, GETS, GAT, "),
