@@ -121,14 +121,14 @@ def test_a_second_interrupt_does_not_wait_for_a_stalled_operation(kvmark: Kvmark
 def test_an_interrupt_ends_a_run_whose_system_hangs_while_it_opens(
     kvmark: Kvmark, connections: int
 ) -> None:
-    answered = set[int]()
-    hangs, ends = threading.Event(), threading.Event()
+    first = list(range(connections))
+    hangs, ends, connection = threading.Event(), threading.Event(), threading.local()
 
     def answer_or_hang() -> None:
-        connection = threading.get_ident()
-        if len(answered) < connections:
-            answered.add(connection)
-        if connection not in answered:
+        if not hasattr(connection, "hangs"):
+            connection.hangs = not first
+            first.clear()
+        if connection.hangs:
             hangs.set()
             ends.wait()
 
