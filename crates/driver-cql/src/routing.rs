@@ -19,6 +19,8 @@ pub(crate) struct Routing {
     version: u64,
     topology: Arc<Topology>,
     token_aware: bool,
+    /// Whether requests are routed by token, which a single endpoint doesn't need.
+    by_token: bool,
     datacenter: Option<String>,
     rack: Option<String>,
     /// The nodes of the topology.
@@ -73,6 +75,7 @@ impl Routing {
             Seat { distance: self.distance(node), sharding: node.sharding, endpoints }
         };
         self.seats = self.topology.nodes.iter().map(seat).collect();
+        self.by_token = self.token_aware && self.endpoints().nth(1).is_some();
         self.by_distance = [0, 1, 2].map(|wanted| {
             let seats = self.seats.iter().filter(|seat| seat.distance == wanted);
             seats.flat_map(|seat| &seat.endpoints).copied().collect()
@@ -80,8 +83,10 @@ impl Routing {
         let texts = &prepared.texts;
         let ring = |text: &Text| self.topology.ring_index(text.keyspace.as_deref()?);
         self.rings = texts.iter().map(ring).collect();
-        let table = |text: &Text| (text.keyspace.clone(), text.table.clone());
-        let first = |text| texts.iter().position(|other| table(other) == table(text));
+        let is_of = |one: &Text, other: &Text| {
+            (&one.keyspace, &one.table) == (&other.keyspace, &other.table)
+        };
+        let first = |text: &Text| texts.iter().position(|other| is_of(text, other));
         self.tables = texts.iter().map(|text| first(text).unwrap_or_default() as u32).collect();
         // Their nodes may have other positions now; replies name them again.
         self.tablets = texts.iter().map(|_| Tablets::default()).collect();
@@ -113,10 +118,10 @@ impl Routing {
         }
     }
 
-    /// Whether requests are routed by token, which a single endpoint doesn't need.
+    /// Whether requests are routed by token.
     #[inline]
     pub(crate) fn by_token(&self) -> bool {
-        self.token_aware && self.endpoints().nth(1).is_some()
+        self.by_token
     }
 
     /// The connection for a request: to a replica that is up, or else to another node that is up,
@@ -133,8 +138,10 @@ impl Routing {
     ) -> usize {
         self.position = self.position.wrapping_add(1);
         let open = |endpoint: usize| {
-            let is_tried = is_of_any(framed, endpoint, tried);
-            if is_tried { None } else { open_connection(framed, endpoint, ticket) }
+            if is_of_any(framed, endpoint, tried) {
+                return None;
+            }
+            open_connection(framed, endpoint, ticket)
         };
         if let Some(index) = token.and_then(|token| self.replica(text, token, open)) {
             return index;
@@ -155,30 +162,27 @@ impl Routing {
     ) -> Option<usize> {
         let table = *self.tables.get(text as usize)?;
         if let Some(replicas) = self.tablets[table as usize].replicas(token) {
-            return self.nearest(replicas, |_, (node, shard)| (node, Some(shard)), open);
+            return self.nearest(replicas, |replica| replica, open);
         }
         let replicas = self.topology.replicas(self.rings[text as usize]?, token);
-        let shard = |seats: &[Seat], node: u32| {
-            let sharding = seats[node as usize].sharding;
-            (node, sharding.map(|sharding| sharding.of_token(token)))
-        };
-        self.nearest(replicas, shard, open)
+        let shard = |node: u32| self.seats[node as usize].sharding.map(|of| of.of_token(token));
+        self.nearest(replicas, |node| (node, shard(node).unwrap_or_default()), open)
     }
 
-    /// The connection to one of the nearest replicas that are up.
+    /// The connection to one of the nearest replicas that are up; `place` has node and shard.
     #[inline]
     fn nearest<R: Copy>(
         &self,
         replicas: &[R],
-        place: impl Fn(&[Seat], R) -> (u32, Option<u16>),
+        place: impl Fn(R) -> (u32, u16),
         open: impl Fn(usize) -> Option<usize>,
     ) -> Option<usize> {
         [0, 1].into_iter().find_map(|wanted| {
             round_robin(replicas, self.position, |replica| {
-                let (node, shard) = place(&self.seats, *replica);
+                let (node, shard) = place(*replica);
                 let seat = &self.seats[node as usize];
-                let shard = usize::from(shard.unwrap_or_default());
-                let endpoint = seat.endpoints.get(shard).or(seat.endpoints.first())?;
+                let endpoint = seat.endpoints.get(usize::from(shard));
+                let endpoint = endpoint.or(seat.endpoints.first())?;
                 if seat.distance == wanted { open(*endpoint) } else { None }
             })
         })
