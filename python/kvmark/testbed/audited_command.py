@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,9 +19,9 @@ from typing import Final, Self
 from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.processes import start_of
 from kvmark.records.audit import ThreadsRecord
+from kvmark.testbed.guard import Guard, guarded_lines
 from kvmark.testbed.process import Identity, kill
 
-_READY: Final = "ready"
 _GRACE_S: Final = 5.0
 _LEAST_NS: Final = 500_000_000
 """The shortest life of a thread whose share of a core is known."""
@@ -54,6 +53,8 @@ class AuditedCommand:
         self._process: subprocess.Popen[bytes] | None = None
         self._kill_at_s: float | None = None
         self._began_ns = 0
+        refusal = "the process that ends the command with kvmark can't start"
+        self._guard = Guard(refusal, __name__)
 
     def __enter__(self) -> Self:
         """Starts the guard, and waits until it costs no more time.
@@ -61,16 +62,7 @@ class AuditedCommand:
         Raises:
             SystemUnderTestError: it doesn't start.
         """
-        self._guard = subprocess.Popen(  # noqa: S603 - the command is kvmark's
-            [sys.executable, "-P", "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
-        )
-        if self._guard.stdout is None or self._guard.stdout.readline().strip() != _READY:
-            self.__exit__()
-            raise SystemUnderTestError("the process that ends the command with kvmark can't start")
+        self._guard.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,7 +70,7 @@ class AuditedCommand:
         if self._process is not None:
             _kill_all(self._identity)
             self._process.wait()
-        self._guard.communicate()
+        self._guard.__exit__()
 
     def start(self, words: Sequence[str]) -> None:
         """Starts the command.
@@ -101,10 +93,7 @@ class AuditedCommand:
         self._began_ns = time.monotonic_ns()
         pid = self._process.pid
         self._identity = Identity(pid=pid, started=start_of(pid) or "")
-        if self._guard.stdin is not None:
-            with suppress(BrokenPipeError):
-                self._guard.stdin.write(f"{self._identity.model_dump_json()}\n")
-                self._guard.stdin.flush()
+        self._guard.tell(self._identity.model_dump_json())
 
     @property
     def is_started(self) -> bool:
@@ -166,19 +155,7 @@ def _kill_all(leader: Identity) -> None:
             os.killpg(leader.pid, signal.SIGKILL)
 
 
-def _guard_command() -> None:
-    """Waits until kvmark ends, and then for nothing that it has started."""
-    line = sys.stdin.readline()
-    sys.stdin.read()
-    if line:
-        _kill_all(Identity.model_validate_json(line))
-
-
 if __name__ == "__main__":
-    # Signals that end kvmark mustn't end this process before the command.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    with suppress(BrokenPipeError):
-        sys.stdout.write(f"{_READY}\n")
-        sys.stdout.flush()
-    _guard_command()
+    # Waits until kvmark ends, and then for nothing that it has started.
+    for leader in [Identity.model_validate_json(line) for line in guarded_lines()]:
+        _kill_all(leader)

@@ -7,27 +7,24 @@ ends when the kernel closes the pipe from kvmark, after it has restored the serv
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any
 
-from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
+from kvmark.errors import KvmarkError, UsageError
 from kvmark.removal import remove_folder
 from kvmark.spec.faults import FaultSpec, parse_fault
 from kvmark.testbed import network, process
+from kvmark.testbed.guard import Guard, guarded_lines
 from kvmark.testbed.launch import start_node, stop_servers
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
 from kvmark.testbed.system import Promotion, system_of
-
-_READY: Final = "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,49 +189,20 @@ def _network(testbed: Testbed) -> Network:
     return testbed.network
 
 
-class FaultGuard:
-    """The process that restores broken servers, as a context.
-
-    If it has ended itself, messages to it are dropped: the run restores its servers as well.
-    """
+class FaultGuard(Guard):
+    """The process that restores broken servers. The run restores its servers as well."""
 
     def __init__(self, folder: Path) -> None:
         """For the testbed of a folder."""
-        # Without -P, a user's file such as json.py would replace Python's own.
-        self._command = [sys.executable, "-P", "-m", __name__, str(folder)]
-
-    def __enter__(self) -> Self:
-        """Starts the process and waits until it is ready, so that it disturbs no measurement.
-
-        Raises:
-            SystemUnderTestError: it doesn't start.
-        """
-        # Its own session: signals that a terminal sends to kvmark's processes don't reach it.
-        self.process = subprocess.Popen(  # noqa: S603 - the command is kvmark's
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
+        refusal = (
+            "the process that sets servers free when kvmark is killed doesn't start: nothing is"
+            " broken without it"
         )
-        if self.process.stdout is None or self.process.stdout.readline().strip() != _READY:
-            self.__exit__()
-            raise SystemUnderTestError(
-                "the process that sets servers free when kvmark is killed doesn't start: nothing"
-                " is broken without it"
-            )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Closes the pipe and waits until all servers are restored."""
-        self.process.communicate()
+        super().__init__(refusal, __name__, str(folder))
 
     def note(self, fault: FaultSpec, *, acts: bool) -> None:
         """Reports a fault that begins next, or that has ended."""
-        if self.process.stdin is not None:
-            with suppress(BrokenPipeError):
-                self.process.stdin.write(json.dumps([fault.text, acts]) + "\n")
-                self.process.stdin.flush()
+        self.tell(json.dumps([fault.text, acts]))
 
 
 def guard(folder: Path, lines: Iterable[str]) -> None:
@@ -257,11 +225,4 @@ def guard(folder: Path, lines: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    # Signals that end kvmark mustn't end this process before the servers are restored.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    with suppress(BrokenPipeError):
-        # A killed parent doesn't wait for it.
-        sys.stdout.write(f"{_READY}\n")
-        sys.stdout.flush()
-    guard(Path(sys.argv[1]), sys.stdin)
+    guard(Path(sys.argv[1]), guarded_lines())

@@ -127,6 +127,11 @@ def every(count: int, subjects: str) -> str:
     return f"both {subjects}" if count == 2 else f"all {whole(count)} {subjects}"
 
 
+def percent(share: float) -> str:
+    """A share."""
+    return f"{significant(100 * share)} %"
+
+
 def whole(count: int | None) -> str:
     """A count."""
     return ABSENT if count is None else f"{count:,}"

@@ -54,7 +54,7 @@ def audit_facts(audit: AuditRecord) -> Iterator[Fact]:
         yield Fact(
             "Processor",
             f"{units.significant(used.cores)} cores by {_count(used.threads, 'thread')}, the"
-            f" busiest {_percent(used.busiest_share)} of one",
+            f" busiest {units.percent(used.busiest_share)} of one",
         )
     if audit.tap is not None:
         times = (units.with_unit(one) for one in (audit.tap.added_ns, audit.tap.direct_ns))
@@ -72,11 +72,11 @@ def _load(audit: AuditRecord) -> str:
     if pace.interval_ns is not None:
         parts.append(f"a request every {units.with_unit(pace.interval_ns)}")
         late = units.with_unit(pace.late_ns_p99)
-        parts.append(f"{_percent(pace.late_share or 0.0)} late, p99 {late}")
+        parts.append(f"{units.percent(pace.late_share or 0.0)} late, p99 {late}")
     elif pace.model != "closed":
         parts.append("no steady interval")
     if pace.busy_share is not None:
-        parts.append(f"waiting {_percent(pace.busy_share)} of the time")
+        parts.append(f"waiting {units.percent(pace.busy_share)} of the time")
     return ", ".join(parts)
 
 
@@ -95,7 +95,7 @@ def _left_out(omission: OmissionRecord) -> str:
 
 
 def _sent(sent: SentLoad) -> str:
-    shares = [f"{name} {_percent(share)}" for name, share in sent.mix.items() if share > _RARE]
+    shares = [f"{name} {units.percent(share)}" for name, share in sent.mix.items() if share > _RARE]
     if more := len(sent.mix) - len(shares[:_MOST_COMMANDS]):
         shares[_MOST_COMMANDS:] = [_count(more, "other")]
     return (
@@ -108,14 +108,14 @@ def _keys(sent: SentLoad) -> str:
     parts = [units.whole(round(sent.keys)), sent.key_law]
     if sent.population is not None and round(sent.population) > sent.keys:
         parts.append(f"from about {units.whole(round(sent.population))}")
-    parts.append(f"{_percent(sent.top_share)} on the most popular")
+    parts.append(f"{units.percent(sent.top_share)} on the most popular")
     sizes = (("keys", sent.key_bytes), ("values", sent.value_bytes))
     parts += [f"{name} of {size} bytes" for name, size in sizes if size is not None]
     return ", ".join(parts)
 
 
 def _answers(sent: SentLoad) -> str:
-    hits = "" if sent.hit_ratio is None else f"hit ratio {_percent(sent.hit_ratio)}, "
+    hits = "" if sent.hit_ratio is None else f"hit ratio {units.percent(sent.hit_ratio)}, "
     unanswered = f", {units.whole(sent.unanswered)} without an answer" if sent.unanswered else ""
     return f"{hits}{units.whole(sent.failed)} failed{unanswered}"
 
@@ -141,7 +141,3 @@ def _figure(value: _Figure, text: Callable[[float | None], str], figures: Compar
 
 def _count(number: int, noun: str) -> str:
     return f"{units.whole(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def _percent(share: float) -> str:
-    return f"{units.significant(100 * share)} %"

@@ -189,7 +189,7 @@ def _answer_cell(row: Compared) -> Cell:
 def percent(share: float) -> str:
     """A change with its sign."""
     sign = "+" if share > 0 else "−" if share < 0 else "±"
-    return f"{sign}{units.significant(abs(share) * 100)} %"
+    return f"{sign}{units.percent(abs(share))}"
 
 
 def percent_range(ratio: Bounded | None, absent: str = "no interval") -> str:
@@ -199,7 +199,7 @@ def percent_range(ratio: Bounded | None, absent: str = "no interval") -> str:
 
 def _detectable(share: float) -> str:
     """The smallest detectable change; figures beyond a factor of eleven have no meaning."""
-    return f"{units.significant(share * 100)} %" if share <= _MOST_DETECTABLE else "over 1,000 %"
+    return units.percent(share) if share <= _MOST_DETECTABLE else "over 1,000 %"
 
 
 def answers(comparison: Comparison) -> list[str]:

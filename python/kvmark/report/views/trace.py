@@ -131,19 +131,19 @@ def _trace_sentences(answer: TraceAnswer) -> Iterator[str]:
     about = "" if answer.sampled == 1 else "About "
     yield (
         f"{about}{units.whole(round(answer.keys))} different keys, of which the most popular has"
-        f" {_percent(answer.top_share)} of the operations."
+        f" {units.percent(answer.top_share)} of the operations."
     )
     if answer.popularity is not None:
         yield (
             f"Popularity: zipfian with theta {answer.popularity.theta:.3f}, off by"
-            f" {_percent(answer.popularity.off)} of the operations at most."
+            f" {units.percent(answer.popularity.off)} of the operations at most."
         )
     yield (
-        f"{_percent(answer.unwritten_reads)} of the reads are of keys that the trace hasn't written"
-        f" before, {_percent(answer.first_reads)} the first operation on their key."
+        f"{units.percent(answer.unwritten_reads)} of the reads are of keys that the trace hasn't"
+        f" written before, {units.percent(answer.first_reads)} the first operation on their key."
     )
     if answer.sampled < 1:
-        yield f"The figures of keys come from a sample of {_percent(answer.sampled)} of them."
+        yield f"The figures of keys come from a sample of {units.percent(answer.sampled)} of them."
     yield from sentences(answer.told)
 
 
@@ -162,7 +162,7 @@ def _trace_grids(answer: TraceAnswer) -> Iterator[Grid]:
         sizes.number("recorded for, %", lambda size: f"{100 * size.share:.1f}")
         yield sizes.grid()
     caches = Table("An LRU cache's hit ratio of reads", answer.caches)
-    caches.key("of all keys", lambda one: _percent(one.share), number=True)
+    caches.key("of all keys", lambda one: units.percent(one.share), number=True)
     caches.number("keys", lambda one: round(one.keys))
     caches.number("hit ratio", lambda one: f"{one.hits:.3f}")
     yield caches.grid()
@@ -178,7 +178,3 @@ def _parts_grid(title: str, parts: Iterable[TracePart]) -> Grid:
     table.number("operations", lambda part: part.operations)
     table.number("%", lambda part: f"{100 * part.share:.2f}")
     return table.grid()
-
-
-def _percent(share: float) -> str:
-    return f"{units.significant(100 * share)} %"
