@@ -60,7 +60,9 @@ def test_the_clock_is_calibrated_and_the_host_s_part_of_a_stamp_s_lag_measured()
     assert stamp_ns > 0
     # The resolution is better than a millisecond.
     assert resolution_ns < 10**6
-    p50_ns, p99_ns = _engine.stamp_lag()
+    # Other programs can delay a measurement too long.
+    measured = (_engine.stamp_lag() for _ in range(20))
+    p50_ns, p99_ns = next(lags for lags in measured if lags is not None)
     assert 0 < p50_ns <= p99_ns
 
 
