@@ -93,8 +93,8 @@ bench-engine: setup ## What the engine itself costs, beside its bounds
 bench-rocksdb: setup ## kvmark, a bare loop and YCSB on the same RocksDB database
 	$(BIN)/python -m bench.rocksdb.compare
 
-bench-rocksdb-build: setup ## Our build of RocksDB beside its crate's (20 minutes more)
-	$(BIN)/python -m bench.rocksdb.compare --threads 1 --peers bare bare-crate
+bench-rocksdb-build: setup ## RocksDB's release beside the one that is compiled here
+	$(BIN)/python -m bench.rocksdb.compare --threads 1 --peers bare bare-unity
 
 bench-redis: setup ## kvmark, redis-benchmark, resp-benchmark, YCSB and go-ycsb on one Redis
 	@$(BIN)/python -m bench.redis

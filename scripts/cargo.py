@@ -32,7 +32,7 @@ def command(arguments: list[str]) -> list[str]:
 
 def rocksdb_is_built(folder: Path) -> bool:
     """Whether RocksDB is compiled: as a library, or in this folder."""
-    if os.environ.get("ROCKSDB_LIB_DIR") or rocksdb_library.folder() is not None:
+    if os.environ.get("ROCKSDB_LIB_DIR") or rocksdb_library.library() is not None:
         return True
     return any((folder / "release" / "build").glob("librocksdb-sys-*/out/librocksdb.a"))
 

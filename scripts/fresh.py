@@ -149,8 +149,8 @@ def clone(root: Path, *, lend_target: bool) -> Inside:
         cache = inside(root, HOME) / ".cache" / "kvmark"
         cache.mkdir(parents=True)
         lend(target_folder.place(), cache / "target")
-        if (library := rocksdb_library.folder()) is not None:
-            lend(library, cache / library.name)
+        if (library := rocksdb_library.library()) is not None:
+            lend(library.parent, cache / library.parent.name)
     return Inside(PROJECT, BASE, rust_folder())
 
 

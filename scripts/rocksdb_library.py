@@ -1,9 +1,11 @@
-"""Compiles RocksDB in a few minutes, and keeps it for all clones.
+"""Fetches RocksDB's own release, or compiles RocksDB in a few minutes, and keeps it for all clones.
 
-The crate compiles 343 files one by one in twenty minutes, most of which go into reading the same
-headers again. Here a few files include them all, with the same defines and flags. The archive is
-linked into the program as that of the crate. With KVMARK_ROCKSDB=crate, and on machines where this
-fails, the crate compiles RocksDB.
+A release of RocksDB for Java is a shared library that has the functions for C, too; rocksdb.lock
+names it by its hash. With KVMARK_ROCKSDB=unity, and where it can't be had, RocksDB is compiled: its
+crate compiles 343 files one by one in twenty minutes, most of which go into reading the same
+headers again. Here a few files include them all, with the same defines and flags, and the archive
+is linked into the program as that of the crate. With KVMARK_ROCKSDB=crate, and where that fails,
+the crate compiles it.
 """
 
 from __future__ import annotations
@@ -19,16 +21,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+import urllib.request
+import zlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 import progress
 
 ROOT = Path(__file__).resolve().parent.parent
-NAME = "librocksdb.a"
-CHOICES = ("unity", "crate")
+LOCK = ROOT / "scripts" / "rocksdb.lock"
+SHARED, ARCHIVE = "librocksdb.so", "librocksdb.a"
+RELEASE, UNITY, CRATE = CHOICES = ("release", "unity", "crate")
 CRATES = ("librocksdb-sys", "lz4-sys", "zstd-sys")
 TESTED_VERSION = "0.19.0+11.8.1"
 """Of librocksdb-sys, whose build script has these defines and flags."""
@@ -50,8 +56,48 @@ PART_BYTES = 2 << 30
 """Memory of the compiler for a part, with a reserve."""
 
 
+PROBE = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).rocksdb_open"
+TIMEOUT_S = 60.0
+
+
 class Unavailable(Exception):
-    """The library can't be compiled on this machine; the text is the reason."""
+    """The library can't be had on this machine; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A deflated file in an archive, by its place there, and the hash of its content."""
+
+    source: str
+    begin: int
+    size: int
+    sha256: str
+
+    @classmethod
+    def of_this_machine(cls) -> Release:
+        """The locked one for the processor."""
+        # Imported here, so that an older Python can print that it is too old.
+        import tomllib  # noqa: PLC0415
+
+        return cls(**tomllib.loads(LOCK.read_text())[platform.machine()])
+
+    def content(self) -> bytes:
+        """Fetches the file alone where the server can, else what is before it, too.
+
+        Raises Unavailable if it isn't what the lock names.
+        """
+        wanted = {"Range": f"bytes={self.begin}-{self.begin + self.size - 1}"}
+        request = urllib.request.Request(self.source, headers=wanted)  # noqa: S310 - locked
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+                if answer.status != 206:
+                    answer.read(self.begin)
+                content = zlib.decompress(answer.read(self.size), -zlib.MAX_WBITS)
+        except (OSError, zlib.error) as problem:
+            raise Unavailable(f"RocksDB's release can't be fetched ({problem})") from problem
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise Unavailable(f"RocksDB's release isn't the one that {LOCK.name} names")
+        return content
 
 
 def system_compiler() -> Sequence[str]:
@@ -69,17 +115,17 @@ def version(compiler: Sequence[str]) -> str:
     return said.partition("\n")[0]
 
 
-def is_wanted() -> bool:
-    """Whether a build here should link to the library.
+def choice() -> str:
+    """Which RocksDB a build here should have; the crate's if the user chose flags or a library.
 
     Ends the program on an unknown value of KVMARK_ROCKSDB.
     """
-    choice = os.environ.get("KVMARK_ROCKSDB", CHOICES[0])
-    if choice not in CHOICES:
-        sys.exit(f"KVMARK_ROCKSDB={choice} means nothing: it is `unity` or `crate`.")
+    chosen = os.environ.get("KVMARK_ROCKSDB", RELEASE)
+    if chosen not in CHOICES:
+        sys.exit(f"KVMARK_ROCKSDB={chosen} means nothing: it is `release`, `unity` or `crate`.")
     known = sys.platform == "linux" and platform.machine() in OF_THE_PROCESSOR
     others = any(os.environ.get(name) for name in (*OWN_FLAGS, *GIVEN))
-    return choice == CHOICES[0] and known and not others
+    return chosen if known and not others else CRATE
 
 
 def locked(crate: str) -> tuple[str, str]:
@@ -101,45 +147,94 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kvmark"
 
 
-def place(compiler: Sequence[str]) -> Path:
-    """The library's folder in the user's cache, named by its sources and flags."""
+def _place(digest: str) -> Path:
+    return cache() / f"rocksdb-{locked(CRATES[0])[0].partition('+')[2]}-{digest[:12]}"
+
+
+def released() -> Path:
+    """The release's library in the user's cache."""
+    return _place(Release.of_this_machine().sha256) / SHARED
+
+
+def compiled(compiler: Sequence[str]) -> Path:
+    """The compiled library in the user's cache; its folder is named by its sources and flags."""
     checksums = [locked(crate)[1] for crate in CRATES]
     # Where the program lies doesn't matter: each clone has its own zig.
     program = [Path(compiler[0]).name, *compiler[1:], version(compiler)]
     whole = [*checksums, *flags(), str(PARTS), *program]
-    digest = hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:12]
-    return cache() / f"rocksdb-{locked(CRATES[0])[0].partition('+')[2]}-{digest}"
+    return _place(hashlib.sha256(json.dumps(whole).encode()).hexdigest()) / ARCHIVE
 
 
-def folder(compiler: Sequence[str] | None = None) -> Path | None:
-    """The library's folder, if builds link to it."""
-    if not is_wanted():
-        return None
-    found = place(compiler or system_compiler())
-    return found if (found / NAME).exists() else None
+@dataclass(frozen=True)
+class _Way:
+    """A library, how it is made, and what happens where that fails."""
+
+    library: Path
+    make: Callable[[], object]
+    otherwise: str
 
 
-def environment(compiler: Sequence[str] | None = None) -> dict[str, str]:
-    """The variables by which a build links to it."""
-    found = folder(compiler)
-    if found is None:
+def _ways() -> list[_Way]:
+    """What builds may link to, the best first."""
+    first = CHOICES.index(choice())
+    if CHOICES[first] == CRATE:
+        return []
+    compiler = system_compiler()
+    ways = (
+        _Way(released(), fetch, "it is compiled"),
+        _Way(compiled(compiler), lambda: compile_library(compiler), "its crate compiles it"),
+    )
+    return [*ways[first:]]
+
+
+def library() -> Path | None:
+    """What builds link to; None if the crate compiles RocksDB."""
+    return next((way.library for way in _ways() if way.library.exists()), None)
+
+
+def environment(linked: Path | None) -> dict[str, str]:
+    """The variables by which a build links to a library."""
+    if linked is None:
         return {}
-    linked = {"ROCKSDB_LIB_DIR": str(found), "ROCKSDB_STATIC": "1"}
-    return {**linked, "KVMARK_ROCKSDB_BUILD": CHOICES[0]}
+    shared = linked.name == SHARED
+    return {
+        "ROCKSDB_LIB_DIR": str(linked.parent),
+        **({} if shared else {"ROCKSDB_STATIC": "1"}),
+        "KVMARK_ROCKSDB_BUILD": RELEASE if shared else UNITY,
+    }
 
 
 def ensure() -> None:
-    """Compiles the library if it is missing; prints a message if the crate has to do it."""
-    if not is_wanted() or folder() is not None:
-        return
-    try:
-        compile_library(system_compiler())
-    except Unavailable as problem:
-        print(f"{problem}: RocksDB's crate compiles it.", file=sys.stderr, flush=True)
+    """Makes the library if it is missing; prints a message for each way that fails."""
+    for way in _ways():
+        try:
+            if not way.library.exists():
+                way.make()
+        except Unavailable as problem:
+            print(f"{problem}: {way.otherwise}.", file=sys.stderr, flush=True)
+        else:
+            return
 
 
-def compile_library(compiler: Sequence[str]) -> None:
-    """Compiles the library into the cache, once for all callers.
+def fetch() -> None:
+    """Fetches the release's library into the cache, once for all callers.
+
+    Raises Unavailable if that fails, or if this machine can't load it.
+    """
+
+    def get(made: Path) -> None:
+        print("fetching RocksDB's release, once for all clones", flush=True)
+        file = made / SHARED
+        file.write_bytes(Release.of_this_machine().content())
+        _carry_out(
+            [sys.executable, "-c", PROBE, str(file)], made, "RocksDB's release can't be loaded"
+        )
+
+    _keep(released(), get)
+
+
+def compile_library(compiler: Sequence[str]) -> Path:
+    """Compiles the library into the cache, once for all callers, and returns its file.
 
     Raises Unavailable if that fails.
     """
@@ -147,18 +242,29 @@ def compile_library(compiler: Sequence[str]) -> None:
         raise Unavailable(f"the C++ compiler {compiler[0]} can't be started")
     if locked(CRATES[0])[0] != TESTED_VERSION:
         raise Unavailable(f"librocksdb-sys isn't {TESTED_VERSION}, whose flags are known")
-    there = place(compiler)
+
+    def get(made: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
+            objects = _objects(compiler, Path(scratch))
+            _carry_out(["ar", "crs", ARCHIVE, *map(str, objects)], made)
+
+    return _keep(compiled(compiler), get)
+
+
+def _keep(library: Path, get: Callable[[Path], None]) -> Path:
+    """Fills the library's folder in the cache, once for all callers, and returns the library."""
+    there = library.parent
     there.parent.mkdir(parents=True, exist_ok=True)
     with (there.parent / "rocksdb.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if there.exists():
-            return
+            return library
         with tempfile.TemporaryDirectory(dir=there.parent, prefix="rocksdb-") as scratch:
             made = Path(scratch) / "made"
             made.mkdir()
-            objects = _objects(compiler, Path(scratch))
-            _carry_out(["ar", "crs", NAME, *map(str, objects)], made)
+            get(made)
             made.replace(there)
+    return library
 
 
 def _sources() -> dict[str, Path]:
@@ -215,7 +321,9 @@ def _objects(compiler: Sequence[str], scratch: Path) -> list[Path]:
     return made
 
 
-def _carry_out(command: Sequence[str], folder: Path) -> None:
+def _carry_out(
+    command: Sequence[str], folder: Path, failed: str = "RocksDB can't be compiled in parts"
+) -> None:
     """Executes a step of the build.
 
     Raises Unavailable with its message if it fails.
@@ -224,6 +332,6 @@ def _carry_out(command: Sequence[str], folder: Path) -> None:
     if done.returncode == -signal.SIGINT:
         raise KeyboardInterrupt
     if done.returncode != 0:
-        errors = [line for line in done.stderr.splitlines() if "error: " in line]
+        errors = [line for line in done.stderr.splitlines() if re.search("error: ", line, re.I)]
         reason = (errors or [f"{command[0]} ended with {done.returncode}"])[0]
-        raise Unavailable(f"RocksDB can't be compiled in parts ({reason})")
+        raise Unavailable(f"{failed} ({reason})")

@@ -111,7 +111,7 @@ def install_engine() -> None:
 
 def engine_state() -> str:
     """What the engine is built from."""
-    rocksdb = rocksdb_library.environment().values()
+    rocksdb = rocksdb_library.environment(rocksdb_library.library()).values()
     return target_folder.digest([ROOT / name for name in ENGINE_SOURCES], sys.version, *rocksdb)
 
 
@@ -147,7 +147,7 @@ def compile_all(folder: Path) -> None:
 def main() -> None:
     """Executes the steps."""
     # Unknown values are rejected before anything is installed.
-    rocksdb_library.is_wanted()
+    rocksdb_library.choice()
     needs.make_ready()
     make_venv()
     install_tools()

@@ -67,7 +67,7 @@ def sources() -> dict[str, str]:
     of the library that a later build names.
     """
     crate = rocksdb_library.CRATES[0]
-    library = str(rocksdb_library.folder() or os.environ.get("ROCKSDB_LIB_DIR", "its own"))
+    library = str(rocksdb_library.library() or os.environ.get("ROCKSDB_LIB_DIR", "its own"))
     return crates() | ({crate: library} if rocksdb_library.locked(crate)[0] else {})
 
 
@@ -102,7 +102,7 @@ def environment(folder: Path) -> dict[str, str]:
     """
     named = sorted(folder.glob("maturin/pyo3-config-*.txt"))
     pyo3 = {"PYO3_BUILD_EXTENSION_MODULE": "1", "PYO3_CONFIG_FILE": str(named[-1])} if named else {}
-    found = libclang.environment() | rocksdb_library.environment()
+    found = libclang.environment() | rocksdb_library.environment(rocksdb_library.library())
     return {**os.environ, "CARGO_TARGET_DIR": str(folder), **pyo3, **found}
 
 

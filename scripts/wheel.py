@@ -11,6 +11,7 @@ import sys
 
 import progress
 import rocksdb_library
+from rocksdb_library import CRATE
 
 import setup
 
@@ -24,12 +25,11 @@ ZIG = (str(setup.PYTHON), "-m", "ziglang", "c++", "-target", TARGET)
 def main() -> None:
     """Builds both and prints their sizes."""
     setup.pip("-r", str(LOCK))
-    if rocksdb_library.is_wanted():
-        rocksdb_library.compile_library(ZIG)
+    linked = rocksdb_library.compile_library(ZIG) if rocksdb_library.choice() != CRATE else None
     shutil.rmtree(DIST, ignore_errors=True)
     manylinux, output = f"manylinux_{GLIBC.replace('.', '_')}", ("--out", str(DIST))
     words = ("build", "--release", "--locked", "--zig", "--compatibility", manylinux, *output)
-    setup.maturin("wheel", *words, variables=rocksdb_library.environment(ZIG))
+    setup.maturin("wheel", *words, variables=rocksdb_library.environment(linked))
     setup.maturin("wheel", "sdist", *output)
     for file in sorted(DIST.iterdir()):
         print(f"{file.relative_to(setup.ROOT)}: {file.stat().st_size / 1e6:.1f} MB")

@@ -5,7 +5,7 @@
 Ratios are geometric means over the pairs within a block, with a 95 % t-interval on the logarithms.
 All have the same options. CPU time is that of the operations, without the start; memory is the
 peak. Of kvmark both include its two processes, the generator and the command. The bare loop can be
-linked to the build of RocksDB by its crate, too.
+linked to RocksDB's compiled parts, too.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ PROGRAMS: Final[Mapping[str, tuple[Find, Callable[[Program, Job], Figures]]]] = 
     "kvmark": (lambda: KVMARK, run_kvmark),
     "bare": (bare_loop, run_bare),
     "YCSB": (partial(find_ycsb, "RocksDbBinding"), run_ycsb),
-    "bare-crate": (partial(bare_loop, "crate"), run_bare),
+    "bare-unity": (partial(bare_loop, "unity"), run_bare),
 }
 
 

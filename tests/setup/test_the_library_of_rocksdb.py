@@ -1,13 +1,22 @@
-"""RocksDB is compiled once in a few parts, from the sources of its crate, or left to the crate."""
+"""RocksDB's release is fetched once, or compiled once in a few parts, or left to its crate."""
 
+import hashlib
+import re
 import shutil
 import subprocess
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import libclang
 import pytest
 import rocksdb_library
 import target_folder
+from rocksdb_library import Release
 
 SOURCES = ("rocksdb/db/c.cc", "rocksdb/util/hash.cc", "build_version.cc")
 FUNCTION = 'extern "C" int of_part_{number}() {{ return {number}; }}\n'
@@ -15,7 +24,7 @@ FUNCTION = 'extern "C" int of_part_{number}() {{ return {number}; }}\n'
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The empty cache of a machine; the crate has three sources."""
+    """The empty cache of a machine; the crate has three sources, and there is no network."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("KVMARK_ROCKSDB", "CXX", *rocksdb_library.OWN_FLAGS, *rocksdb_library.GIVEN):
         monkeypatch.delenv(name, raising=False)
@@ -28,26 +37,95 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (crate / "rocksdb_lib_sources.txt").write_text(names)
     folders = dict.fromkeys(rocksdb_library.CRATES, crate)
     monkeypatch.setattr(rocksdb_library, "_sources", lambda: folders)
+    release(monkeypatch, Release("http://127.0.0.1:1/", 0, 0, "0"))
     return tmp_path / "cache" / "kvmark"
 
 
-def test_its_flags_are_of_the_locked_crate() -> None:
+def release(monkeypatch: pytest.MonkeyPatch, wanted: Release) -> None:
+    monkeypatch.setattr(Release, "of_this_machine", lambda: wanted)
+
+
+@contextmanager
+def served(library: bytes, *, parts: bool) -> Iterator[Release]:
+    """A library behind others in an archive; a server may send parts of files, or whole ones."""
+    packed = zlib.compress(library, wbits=-zlib.MAX_WBITS)
+    archive = b"others " + packed + b" and others"
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+            self.send_response(206 if parts else 200)
+            self.end_headers()
+            self.wfile.write(archive[first : last + 1] if parts else archive)
+
+        def log_message(self, *_: object) -> None:
+            """Tests print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        yield Release(address, len(b"others "), len(packed), hashlib.sha256(library).hexdigest())
+        server.shutdown()
+
+
+def variables() -> dict[str, str]:
+    return rocksdb_library.environment(rocksdb_library.library())
+
+
+def test_the_locked_versions_are_one_and_the_flags_are_of_the_locked_crate() -> None:
     assert rocksdb_library.locked("librocksdb-sys")[0] == rocksdb_library.TESTED_VERSION
     assert all(checksum for _, checksum in map(rocksdb_library.locked, rocksdb_library.CRATES))
+    version = rocksdb_library.TESTED_VERSION.partition("+")[2]
+    assert f"rocksdbjni-{version}.jar" in Release.of_this_machine().source
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_release_is_fetched_once_and_builds_link_to_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, parts: bool
+) -> None:
+    with served(shared_library(tmp_path, "rocksdb_open"), parts=parts) as wanted:
+        release(monkeypatch, wanted)
+        rocksdb_library.ensure()
+    rocksdb_library.ensure()
+    assert variables()["KVMARK_ROCKSDB_BUILD"] == "release"
+    assert "ROCKSDB_STATIC" not in variables()
+    library = rocksdb_library.released()
+    assert Path(variables()["ROCKSDB_LIB_DIR"]) == library.parent
+    assert {*cache.rglob("*")} == {library, library.parent, cache / "rocksdb.lock"}
+
+
+@pytest.mark.parametrize("fault", ["another hash", "another function", "cut"])
+def test_without_the_locked_release_rocksdb_is_compiled(
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fault: str,
+) -> None:
+    name = "rocksdb_close" if fault == "another function" else "rocksdb_open"
+    with served(shared_library(tmp_path, name), parts=True) as wanted:
+        cut = replace(wanted, size=wanted.size - 9)
+        other = replace(wanted, sha256="0")
+        release(monkeypatch, {"another hash": other, "cut": cut}.get(fault, wanted))
+        rocksdb_library.ensure()
+    message = capsys.readouterr().err
+    assert re.match(r"RocksDB's release [^\n]+: it is compiled\.\n", message), message
+    assert variables()["KVMARK_ROCKSDB_BUILD"] == "unity"
+    assert not rocksdb_library.released().exists()
 
 
 def test_a_library_is_compiled_once_and_builds_link_to_it(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert rocksdb_library.environment() == {}
+    assert variables() == {}
     rocksdb_library.ensure()
-    variables = rocksdb_library.environment()
-    library = Path(variables["ROCKSDB_LIB_DIR"]) / "librocksdb.a"
-    assert variables["KVMARK_ROCKSDB_BUILD"] == "unity"
+    library = Path(variables()["ROCKSDB_LIB_DIR"]) / "librocksdb.a"
+    assert variables()["KVMARK_ROCKSDB_BUILD"] == "unity"
     command = ["nm", "--defined-only", str(library)]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert all(f"of_part_{number}\n" in names for number in range(len(SOURCES)))
     made = library.stat().st_mtime_ns
+    monkeypatch.setenv("KVMARK_ROCKSDB", "unity")
     rocksdb_library.ensure()
     assert library.stat().st_mtime_ns == made
     with_the_library = target_folder.sources()
@@ -57,24 +135,26 @@ def test_a_library_is_compiled_once_and_builds_link_to_it(
     assert target_folder.stale(by_the_crate, by_the_crate) == []
 
 
-def test_without_a_compiler_the_crate_compiles(
+def test_without_network_and_compiler_the_crate_compiles(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     rocksdb_library.ensure()
-    message = "the C++ compiler no-such-compiler can't be started: RocksDB's crate compiles it.\n"
-    assert capsys.readouterr().err == message
-    assert rocksdb_library.environment() == {}
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("RocksDB's release can't be fetched (")
+    assert second == ("the C++ compiler no-such-compiler can't be started: its crate compiles it.")
+    assert variables() == {}
 
 
 def test_after_an_error_in_a_part_the_crate_compiles(
-    cache: Path, capsys: pytest.CaptureFixture[str]
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("KVMARK_ROCKSDB", "unity")
     (cache.parents[1] / "crate" / SOURCES[0]).write_text("int twice;\nint twice;\n")
     rocksdb_library.ensure()
     message = capsys.readouterr().err
-    assert "RocksDB can't be compiled in parts (rocksdb/db/c.cc:2" in message.replace("./", "")
-    assert rocksdb_library.folder() is None
+    assert "(rocksdb/db/c.cc:2" in message.replace("./", "")
+    assert rocksdb_library.library() is None
 
 
 def test_users_of_another_rocksdb_do_not_get_the_library(
@@ -83,10 +163,10 @@ def test_users_of_another_rocksdb_do_not_get_the_library(
     rocksdb_library.ensure()
     own = {"KVMARK_ROCKSDB": "crate", "ROCKSDB_LIB_DIR": "/a", "RUSTFLAGS": "-Ctarget-cpu=native"}
     for name, value in own.items():
-        assert rocksdb_library.folder() is not None
+        assert rocksdb_library.library() is not None
         with monkeypatch.context() as context:
             context.setenv(name, value)
-            assert rocksdb_library.environment() == {}, name
+            assert variables() == {}, name
 
 
 def test_a_library_of_classes_is_not_libclang(

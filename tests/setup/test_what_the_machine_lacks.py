@@ -79,7 +79,7 @@ def test_elsewhere_than_on_debian_each_missing_program_has_its_sentence(
     (compiler,) = set_up(tmp_path).splitlines()
     assert compiler.startswith("A C++ compiler")
     assert compiler.endswith("install it with `sudo apt-get install build-essential`.")
-    unknown = "KVMARK_ROCKSDB=sauce means nothing: it is `unity` or `crate`.\n"
+    unknown = "KVMARK_ROCKSDB=sauce means nothing: it is `release`, `unity` or `crate`.\n"
     assert set_up(tmp_path, KVMARK_ROCKSDB="sauce") == unknown
 
 
