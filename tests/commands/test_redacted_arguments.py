@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvmark.cli.command_line import redacted_words, without_secrets
+from kvmark.cli.command_line import redacted_words
 from kvmark.cli.registry import COMMANDS, function_of
 from kvmark.secret import Secret
+from kvmark.spec.other_commands import without_secrets
 from kvmark.spec.url import SystemName
 
 WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_size=1, max_size=12)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kvmark.errors import UsageError
+from kvmark.errors import SystemUnderTestError, UsageError
 from kvmark.run.faults import Faults, ServerInfo
-from kvmark.spec.faults import parse_fault
+from kvmark.spec.faults import FaultSpec, parse_fault
 from kvmark.testbed import control
 from kvmark.testbed.console import connect
 from kvmark.testbed.control import FaultGuard
@@ -134,6 +134,46 @@ def test_a_fault_of_a_server_that_has_ended_fails(up: Up, running: Running) -> N
     assert running.faults()[0]["problem"] == "the server had ended by itself"
 
 
+def commands(folder: Path, running: Running, *, begin: str = "echo begun") -> Faults:
+    """Commands as a fault of a server that kvmark didn't start."""
+    undo = f"sh -c 'echo undone; touch {folder}/undone'"
+    fault = FaultSpec.model_validate({"at": "0s", "do": "run", "command": begin, "undo": undo})
+    ServerInfo(None, None).check_faults([fault])
+    return Faults([fault], None, running.folder, None)
+
+
+def test_a_command_is_carried_out_and_undone(tmp_path: Path, running: Running) -> None:
+    with commands(tmp_path, running) as acting:
+        running.measure()
+        running.wait_for("begun")
+        assert not (tmp_path / "undone").exists()
+        running.write(MEASURED)
+        wait_until(lambda: acting.may_begin("verify"), "it is undone")
+    assert [event["output"] for event in running.faults()] == ["begun\n", "undone\n"]
+    assert (tmp_path / "undone").exists()
+
+
+def test_a_command_that_fails_is_undone(tmp_path: Path, running: Running) -> None:
+    with commands(tmp_path, running, begin="sh -c 'echo no such host >&2; exit 3'"):
+        running.measure()
+        running.wait_for("failed", "ended")
+    assert running.faults()[0]["problem"] == "sh ended with 3: no such host"
+    assert (tmp_path / "undone").exists()
+
+
+def test_a_command_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "_COMMAND_S", 0.1)
+    with pytest.raises(SystemUnderTestError, match=r"^sh didn't end within 0.1 s: first$"):
+        control.carry_out("sh -c 'echo first; exec sleep 1000'")
+
+
+def test_a_command_without_a_program_is_refused(up: Up) -> None:
+    for command in ("no-such-program a", "true' undo 'no-such-program"):
+        fault = parse_fault(f"0s run '{command}'")
+        with pytest.raises(UsageError, match="there is no program no-such-program"):
+            ServerInfo(None, None).check_faults([fault])
+
+
 def test_only_links_to_servers_of_a_network_can_be_cut(up: Up) -> None:
     text = f"0s partition {FIRST} for 1s"
     sentence = f"^fault '{text}': the servers of .*start them with kvmark up --network, as root"
@@ -181,6 +221,13 @@ def test_a_fault_ends_when_kvmark_is_killed(
         # All of its processes are killed at once when a terminal is closed by force.
         kill(process.pid, signal.SIGKILL)
         wait_until(lambda: state_of(testbed) not in STOPPED, "the server is restored")
+
+
+def test_a_command_is_undone_when_kvmark_is_killed(tmp_path: Path) -> None:
+    fault = parse_fault(f"0s run true undo 'touch {tmp_path}/undone'")
+    with FaultGuard(None) as guard:
+        guard.note(fault, acts=True)
+    assert (tmp_path / "undone").exists()
 
 
 def test_a_restored_server_is_ignored(up: Up) -> None:

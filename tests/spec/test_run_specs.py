@@ -53,6 +53,7 @@ def test_a_spec_is_plain_json() -> None:
     assert plain["workload"]["name"] == "ycsb/a"
     assert plain["pin"] == [0, 1]
     fault = {"at_ns": S, "do": "pause", "node": "n", "for_ns": 2 * S, "by": None, "others": []}
+    fault |= {"command": None, "undo": None}
     assert plain["faults"] == [fault]
 
 

@@ -156,7 +156,7 @@ class RunOptions(LoadOptions):
         "Read every written record at the end and count lost writes.", "--verify"
     )
     fault: tuple[str, ...] = option(
-        "TEXT", "Fault of a testbed, such as '10s pause primary-1 for 2s'; repeatable.", default=()
+        "TEXT", "Fault, such as '10s pause primary-1 for 2s' of a testbed; repeatable.", default=()
     )
     fault_file: Path | None = option("FILE", "Faults: a YAML file with the key faults.", "--faults")
     sweep: tuple[str, ...] = option(

@@ -127,7 +127,7 @@ def _with_faults(
     caller: Caller, plan: Plan, folder: RunFolder, servers: ServerInfo, faults: Sequence[FaultSpec]
 ) -> Iterator[Caller]:
     """The caller of a run during which these faults act."""
-    if servers.testbed is None or not faults:
+    if not faults:
         yield caller
         return
     limits_ns = (phase.duration_ns for phase in plan.phases if phase.name == "measure")

@@ -36,7 +36,11 @@ class Faults:
     """Breaks servers of a testbed as planned, while its context lasts."""
 
     def __init__(
-        self, faults: Sequence[FaultSpec], testbed: Testbed, folder: RunFolder, limit_ns: int | None
+        self,
+        faults: Sequence[FaultSpec],
+        testbed: Testbed | None,
+        folder: RunFolder,
+        limit_ns: int | None,
     ) -> None:
         self._faults = faults
         self._testbed = testbed
@@ -48,7 +52,7 @@ class Faults:
         self._last: FaultSpec | None = None
         self._log = Tail(folder.events)
         self._has_ended = False
-        self._guard = FaultGuard(testbed.folder)
+        self._guard = FaultGuard(None if testbed is None else testbed.folder)
         self._over = threading.Event()
         self._settled = threading.Event()
         # Not a daemon: the servers are restored even after a second interrupt.
@@ -136,55 +140,74 @@ class Faults:
 
     def _begin(self, fault: FaultSpec) -> None:
         self._guard.note(fault, acts=True)
-        self._acting[fault.node] = fault
-        at_wall_ns = time.time_ns()
+        self._acting[fault.target] = fault
+        at_wall_ns, output = time.time_ns(), ""
         try:
-            begun = control.begin_fault(self._testbed, fault)
-            problem = "" if begun else "the server had ended by itself"
+            if fault.command is not None:
+                output = control.carry_out(fault.command)
+            elif self._testbed is None or not control.begin_fault(self._testbed, fault):
+                raise SystemUnderTestError("the server had ended by itself")
         except (KvmarkError, OSError) as failed:
-            problem = str(failed)
-        if problem:
-            del self._acting[fault.node]
-            self._guard.note(fault, acts=False)
-            self._write(fault, "failed", problem)
+            self._write(fault, "failed", str(failed))
+            if fault.undo is None:
+                self._forget(fault)
+            else:
+                # It may have done a part of its work.
+                self._end(fault)
             return
-        self._write(fault, "begun", at_wall_ns=at_wall_ns)
+        self._write(fault, "begun", at_wall_ns=at_wall_ns, output=output)
         if fault.end_ns == fault.at_ns:
             self._end(fault)
 
     def _end(self, fault: FaultSpec) -> None:
         """Restores a server if it is broken."""
-        if fault.node not in self._acting:
+        if fault.target not in self._acting:
             return
-        self._last = fault
+        output = ""
         try:
-            restored = control.end_fault(self._testbed, fault)
+            if fault.undo is not None:
+                output = control.carry_out(fault.undo)
+            elif fault.command is None and self._testbed is not None:
+                self._last = fault
+                restored = control.end_fault(self._testbed, fault)
+                if restored is None:
+                    raise SystemUnderTestError("it ended while it was paused")
+                self._testbed = restored
         except (KvmarkError, OSError) as problem:
-            self._write(fault, "failed", f"the server isn't back: {problem}")
+            what = "the server isn't back" if fault.command is None else "nothing is undone"
+            self._write(fault, "failed", f"{what}: {problem}")
             return
         finally:
-            del self._acting[fault.node]
-            self._guard.note(fault, acts=False)
-        if restored is None:
-            self._write(fault, "failed", "the server ended while it was paused")
-            return
-        self._testbed = restored
-        self._write(fault, "ended")
+            self._forget(fault)
+        self._write(fault, "ended", output=output)
+
+    def _forget(self, fault: FaultSpec) -> None:
+        """A fault that doesn't act any more."""
+        del self._acting[fault.target]
+        self._guard.note(fault, acts=False)
 
     def _wait_until_healthy(self, fault: FaultSpec) -> None:
         """Waits up to the system's start time, but not after the end of the run."""
-        deadline_s = time.monotonic() + system_of(self._testbed).healthy_within_s
+        testbed = self._testbed
+        if testbed is None:
+            return
+        deadline_s = time.monotonic() + system_of(testbed).healthy_within_s
         while not self._over.is_set():
             try:
-                control.wait_until_healthy(self._testbed, _HEALTH_POLL_S)
+                control.wait_until_healthy(testbed, _HEALTH_POLL_S)
             except (KvmarkError, OSError) as problem:
-                if self._testbed.lives and time.monotonic() < deadline_s:
+                if testbed.lives and time.monotonic() < deadline_s:
                     continue
                 self._write(fault, "failed", f"the servers don't work together again: {problem}")
             return
 
     def _write(
-        self, fault: FaultSpec, state: State, problem: str = "", at_wall_ns: int | None = None
+        self,
+        fault: FaultSpec,
+        state: State,
+        problem: str = "",
+        at_wall_ns: int | None = None,
+        output: str = "",
     ) -> None:
         """Writes an event, if the measurement has begun."""
         if not self._measure_wall_ns:
@@ -196,12 +219,14 @@ class Faults:
             "fault": fault.text,
             "state": state,
             "do": fault.do,
-            "node": fault.node,
+            "node": fault.target,
             "at_wall_ns": at_wall_ns,
+            **({"problem": problem} if problem else {}),
+            **({"output": output} if output else {}),
         }
         # A disk error also stops the engine, which reports it.
         with suppress(KvmarkError):
-            self._folder.append_event({**event, "problem": problem} if problem else event)
+            self._folder.append_event(event)
 
 
 def _is_promotion(fault: FaultSpec) -> bool:
@@ -231,13 +256,17 @@ class ServerInfo:
             UsageError: names the fault and the reason.
         """
         for fault in faults:
-            if self.testbed is None:
+            if self.testbed is None and fault.command is None:
                 raise UsageError(
                     f"fault '{fault.text}': only servers that kvmark started can be broken on"
-                    " purpose; start one with kvmark up and name its URL in --system"
+                    " purpose; start one with kvmark up and name its URL in --system, or break it"
+                    " by a command of yours with 'run'"
                 )
             try:
-                control.check_fault(self.testbed, fault)
+                for command in filter(None, (fault.command, fault.undo)):
+                    control.check_command(command)
+                if self.testbed is not None and fault.command is None:
+                    control.check_fault(self.testbed, fault)
             except UsageError as problem:
                 raise UsageError(f"fault '{fault.text}': {problem}") from None
 

@@ -7,17 +7,23 @@ ends when the kernel closes the pipe from kvmark, after it has restored the serv
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from kvmark.errors import KvmarkError, UsageError
+from kvmark.errors import KvmarkError, SystemUnderTestError, UsageError
+from kvmark.foreign_text import printable
 from kvmark.removal import remove_folder
 from kvmark.spec.faults import FaultSpec, parse_fault
+from kvmark.spec.other_commands import without_secrets
 from kvmark.testbed import network, process
 from kvmark.testbed.guard import Guard, guarded_lines
 from kvmark.testbed.launch import start_node, stop_servers
@@ -25,6 +31,9 @@ from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity
 from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
 from kvmark.testbed.system import Promotion, system_of
+
+_COMMAND_S: Final = 60.0
+_OUTPUT_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +189,45 @@ def end_fault(testbed: Testbed, fault: FaultSpec) -> Testbed | None:
     return testbed
 
 
+def check_command(command: str) -> None:
+    """Refuses a command whose program doesn't exist.
+
+    Raises:
+        UsageError: names the program.
+    """
+    program = shlex.split(command)[0]
+    if shutil.which(program) is None:
+        raise UsageError(f"there is no program {program}")
+
+
+def carry_out(command: str) -> str:
+    """Carries out a command of the user, without a shell and for at most a minute.
+
+    Returns:
+        The end of its output, without secrets of this process's environment.
+
+    Raises:
+        SystemUnderTestError: it fails, or doesn't end; the text has its last line.
+    """
+    words = shlex.split(command)
+    with tempfile.TemporaryFile() as output:
+        try:
+            # Its own session: a terminal's Ctrl-C ends the measurement, not the command.
+            code = subprocess.run(  # noqa: S603 - the user's command
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True, check=False, timeout=_COMMAND_S,
+            ).returncode  # fmt: skip
+            problem = f"{words[0]} ended with {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            problem = f"{words[0]} didn't end within {_COMMAND_S:g} s"
+        output.seek(max(0, output.tell() - _OUTPUT_BYTES))
+        said = without_secrets(output.read().decode(errors="replace"), words)
+    if problem:
+        last = "".join(f": {printable(line)}" for line in said.splitlines()[-1:])
+        raise SystemUnderTestError(problem + last)
+    return said
+
+
 def _network(testbed: Testbed) -> Network:
     if testbed.network is None:
         raise UsageError(
@@ -192,20 +240,20 @@ def _network(testbed: Testbed) -> Network:
 class FaultGuard(Guard):
     """The process that restores broken servers. The run restores its servers as well."""
 
-    def __init__(self, folder: Path) -> None:
-        """For the testbed of a folder."""
+    def __init__(self, folder: Path | None) -> None:
+        """For the testbed of a folder; without one, for commands alone."""
         refusal = (
             "the process that sets servers free when kvmark is killed doesn't start: nothing is"
             " broken without it"
         )
-        super().__init__(refusal, __name__, str(folder))
+        super().__init__(refusal, __name__, *([] if folder is None else [str(folder)]))
 
     def note(self, fault: FaultSpec, *, acts: bool) -> None:
         """Reports a fault that begins next, or that has ended."""
         self.tell(json.dumps([fault.text, acts]))
 
 
-def guard(folder: Path, lines: Iterable[str]) -> None:
+def guard(folder: Path | None, lines: Iterable[str]) -> None:
     """Reads the messages of `FaultGuard.note`, then restores broken servers, promotions last.
 
     Errors are ignored: nothing is left to report them to.
@@ -218,6 +266,10 @@ def guard(folder: Path, lines: Iterable[str]) -> None:
             acting[text] = parse_fault(text)
     for fault in sorted(acting.values(), key=lambda one: one.do == "promote"):
         with suppress(KvmarkError, OSError):
+            if fault.undo is not None:
+                carry_out(fault.undo)
+            if folder is None or fault.do == "run":
+                continue
             testbed = Testbed.read(folder)
             # kvmark may have been killed before it broke the server.
             if fault.do not in ("kill", "restart") or not testbed.node(fault.node).lives:
@@ -225,4 +277,4 @@ def guard(folder: Path, lines: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    guard(Path(sys.argv[1]), guarded_lines())
+    guard(Path(sys.argv[1]) if len(sys.argv) > 1 else None, guarded_lines())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from kvmark.cli import options
-from kvmark.cli.command_line import command_line, redacted_command, without_secrets
+from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.trace import read_hash_key, tap_settings
 from kvmark.cli.options import argument, number, option, quantity
 from kvmark.cli.output import print_result, save_report, terminal_width
@@ -24,6 +24,7 @@ from kvmark.errors import AnswerIsNo, Interrupted, RunError, UsageError
 from kvmark.foreign_text import printable
 from kvmark.interrupts import listening
 from kvmark.records import Judgement, Records
+from kvmark.spec.other_commands import redacted_command, without_secrets
 from kvmark.spec.quantity import rate as read_rate
 from kvmark.spec.url import SystemName, parse_system_url, system_name
 
