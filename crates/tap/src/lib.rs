@@ -7,6 +7,7 @@
 
 mod connection;
 mod content;
+mod cql;
 mod forward;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;

@@ -9,17 +9,20 @@ pub enum TapProtocol {
     Redis,
     /// memcached's text protocol.
     Memcached,
+    /// CQL's native protocol, version 4.
+    Cql,
 }
 
 impl TapProtocol {
     /// All protocols.
-    pub const ALL: [Self; 2] = [Self::Redis, Self::Memcached];
+    pub const ALL: [Self; 3] = [Self::Redis, Self::Memcached, Self::Cql];
 
     /// The name of the driver with this protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis",
             Self::Memcached => "memcached",
+            Self::Cql => "cql",
         }
     }
 
