@@ -320,7 +320,7 @@ def test_a_recording_of_cql_is_replayed(user: Kvmark, node: Testbed) -> None:
     words = "--records 100 --operations 500 --clients 4 --workers 1 --load always -q"
     user(f"run cql/kv --system cql://127.0.0.1:{recorded.port} {words}", exits=(0, 1))
     recorded.end()
-    rows = trace_rows(recorded.trace)
+    rows = trace_rows(recorded.trace, "outcome", "key_content")
     # The driver's own statements are missing.
     assert len(rows) == 600
     assert set(rows["kind"]) == {"read", "update"}

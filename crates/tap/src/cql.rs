@@ -1,4 +1,4 @@
-//! A connection that speaks CQL's native protocol, version 4: requests by stream, and their replies.
+//! A connection that speaks CQL's native protocol, version 4: requests by stream, and replies.
 
 mod frames;
 mod request;

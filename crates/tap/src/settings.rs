@@ -1,6 +1,7 @@
 //! The settings of a tap, without defaults.
 
 use kvmark_driver_server::{Target, Tls};
+use kvmark_wire::cql::{OPTIONS, VERSION};
 
 /// The protocol of the clients and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,20 @@ impl TapProtocol {
             Self::Memcached => "memcached",
             Self::Cql => "cql",
         }
+    }
+
+    /// A request with a short answer.
+    pub const fn probe(self) -> &'static [u8] {
+        match self {
+            // memcached's answer is an error.
+            Self::Redis | Self::Memcached => b"PING\r\n",
+            Self::Cql => &[VERSION, 0, 0, 0, OPTIONS, 0, 0, 0, 0],
+        }
+    }
+
+    /// Whether drivers spread the requests of all clients over a pool of connections.
+    pub const fn pools_clients(self) -> bool {
+        matches!(self, Self::Cql)
     }
 
     /// Looks up a protocol by name.

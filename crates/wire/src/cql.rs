@@ -1,5 +1,5 @@
-//! Frames of CQL's native protocol, version 4: the elements of their bodies, and the descriptions of
-//! results.
+//! Frames of CQL's native protocol, version 4: the elements of their bodies, and the descriptions
+//! of results.
 //!
 //! Source: Apache Cassandra, `doc/native_protocol_v4.spec`.
 

@@ -1,5 +1,5 @@
-//! Codecs of the Redis protocol, of memcached's text protocol and of CQL's frames, shared by drivers
-//! and the tap.
+//! Codecs of the Redis protocol, of memcached's text protocol and of CQL's frames, shared by
+//! drivers and the tap.
 //!
 //! A driver holds a reply in memory and reads it in place. The tap reads a stream of any length
 //! with bounded memory, see the `stream` modules. Both accept the same bytes.

@@ -159,8 +159,8 @@ fn step(place: usize, held: &[u8]) -> Step {
 fn refusal(frame: &Frame<'_>) -> Option<Vec<u8>> {
     let message = if frame.version > VERSION {
         format!(
-            "Invalid or unsupported protocol version ({}); the lowest supported version is {OLDEST} \
-             and the greatest is {VERSION}",
+            "Invalid or unsupported protocol version ({}); the lowest supported version is \
+             {OLDEST} and the greatest is {VERSION}",
             frame.version
         )
     } else {

@@ -66,7 +66,10 @@ def audit_facts(audit: AuditRecord) -> Iterator[Fact]:
 
 def _load(audit: AuditRecord) -> str:
     connections, pace = audit.connections, audit.pace
-    parts = [_MODELS[pace.model], _count(connections.at_once, "connection")]
+    where = _count(connections.at_once, "connection")
+    if connections.clients is not None:
+        where = f"up to {_count(connections.clients, 'request')} at once on {where}"
+    parts = [_MODELS[pace.model], where]
     if connections.pipeline > 1:
         parts.append(f"{connections.pipeline} requests at once")
     if pace.interval_ns is not None:
