@@ -73,6 +73,11 @@ impl<'a> Frame<'a> {
         Self { version: header[0], flags: header[1], stream, opcode: header[4], contents, cut }
     }
 
+    /// The length of the contents, including those that weren't kept.
+    pub(super) fn length(&self) -> usize {
+        self.contents.len() + self.cut
+    }
+
     /// The body without extensions; `None` if it is truncated.
     pub(super) fn body(&self) -> Option<&'a [u8]> {
         // Of a request the flag of a trace only asks for one.

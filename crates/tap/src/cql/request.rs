@@ -72,12 +72,12 @@ impl Requests {
                 if flags & (WITH_VALUES | WITH_NAMES) == WITH_VALUES {
                     sum.add(&statement, &values(&mut body), &self.keeper);
                 }
-                sum.value_bytes += frame.cut;
+                sum.cut(frame);
                 let looks = statement.kind == READ && flags & WITH_STATE == 0;
                 let request = sum.request(verb, statement.kind, looks);
                 (!is_of_system(&statement.table)).then_some(request)
             }
-            _ => self.batch(body, frame.cut, recorder),
+            _ => self.batch(body, frame, recorder),
         }
     }
 
@@ -85,7 +85,7 @@ impl Requests {
     fn batch(
         &mut self,
         mut body: Reader<'_>,
-        cut: usize,
+        frame: &Frame<'_>,
         recorder: &mut Recorder,
     ) -> Option<Request> {
         body.take(1)?;
@@ -111,7 +111,7 @@ impl Requests {
                 None => is_known = false,
             }
         }
-        sum.value_bytes += cut;
+        sum.cut(frame);
         let table = if let [table] = &tables[..] { format!(" {table}") } else { String::new() };
         let (name, kind) = if is_known && count > 0 {
             (format!("BATCH{table} {{key}} {{value}}"), UPDATE)
@@ -155,6 +155,13 @@ impl Sum {
         let ttl = statement.ttl.and_then(|place| Reader(values.get(place).copied()??).int());
         self.ttl_ms = ttl.map_or(self.ttl_ms, |ttl| u64::try_from(ttl).unwrap_or(0) * 1000);
         true
+    }
+
+    /// Takes the values of a frame that wasn't kept to its end to be all of it.
+    fn cut(&mut self, frame: &Frame<'_>) {
+        if frame.cut > 0 {
+            self.value_bytes = frame.length();
+        }
     }
 
     fn request(mut self, verb: u16, kind: u8, looks: bool) -> Request {

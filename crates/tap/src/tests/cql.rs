@@ -239,6 +239,23 @@ fn a_conditional_write_that_is_not_applied_is_a_miss() {
     }
 }
 
+#[test]
+fn long_values_are_counted_and_not_kept() {
+    let [first, second, ..] = in_order();
+    let long = vec![0; 3 << 20];
+    let requests = [
+        execute(4, b"write", &[Some(b"key"), Some(&long), None]),
+        execute(5, b"read", &[Some(b"key")]),
+    ];
+    let replies = [void(4), rows_of(5, &["v", "w"], &[Some(&long), Some(b"12")])];
+    let pieces = [first, second, (true, requests.concat()), (false, replies.concat())];
+    let rows = rows_in(TapProtocol::Cql, &borrowed(&pieces));
+    assert_eq!([rows[0].1, rows[1].1], [3, 3]);
+    let over = rows[0].2.unwrap() as usize - long.len();
+    assert!(over < 100, "{over}");
+    assert_eq!(rows[1].2, Some(long.len() as u32 + 2));
+}
+
 fn rewriter() -> Rewriter {
     Rewriter::new("127.0.0.9:7000".parse().unwrap())
 }

@@ -205,12 +205,17 @@ def _slope(group: Numbers, x: Numbers, y: Numbers) -> tuple[float, float]:
     return slope, float((rest @ rest) / (len(x) - 2) / square) ** 0.5
 
 
+def _mean_interval(sent_ns: Numbers) -> float:
+    """The median of the means over half of the requests: a begin behind schedule doesn't count."""
+    half = len(sent_ns) // 2
+    return float(np.median(sent_ns[half:] - sent_ns[:-half])) / half
+
+
 def usual_intervals(group: Numbers, sent_ns: Numbers) -> Reals:
     """The mean interval of each group, or its median if that is far below; 0 if unknown.
 
     The mean is exact for a client that catches up, also if each interval scatters; it is too large
-    for a client that doesn't. It is the median of those over half of the group, so that a begin
-    behind schedule doesn't count.
+    for a client that doesn't.
     """
     same = np.diff(group) == 0
     of, interval = group[1:][same], np.diff(sent_ns)[same].astype(np.float64)
@@ -223,9 +228,7 @@ def usual_intervals(group: Numbers, sent_ns: Numbers) -> Reals:
     mean = np.zeros(groups)
     first = np.searchsorted(group, np.arange(groups + 1))
     for place in np.flatnonzero(known):
-        own = sent_ns[first[place] : first[place + 1]]
-        half = len(own) // 2
-        mean[place] = np.median(own[half:] - own[:-half]) / half
+        mean[place] = _mean_interval(sent_ns[first[place] : first[place + 1]])
     return np.where(mean <= median * _CATCHES_UP, mean, median)
 
 
@@ -269,7 +272,7 @@ def pool_pace(
         model = "open"
     if model == "open" and _unsteadiness(together, sent) > _STEADY:
         return pace(exchanges, model, busy, (None, None))
-    interval = float(usual_intervals(together, sent)[0])
+    interval = _mean_interval(sent)
     late = _behind(together, np.diff(sent) - interval * _SLOWER)
     follows = np.diff(exchanges.client, prepend=-1) == 0
     answered = np.roll(exchanges.answered_ns, 1)
