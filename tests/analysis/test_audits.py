@@ -20,6 +20,8 @@ from kvmark.analysis.audit.pacing import (
     load_model,
     omission,
     pace,
+    pool_pace,
+    sharing_clients,
     unused_share,
     usual_intervals,
 )
@@ -32,6 +34,7 @@ from kvmark.spec.url import parse_system_url
 from kvmark.spec.workload import parse_workload
 from kvmark.stats.distributions import fit_population
 from kvmark.trace.folder import Trace
+from kvmark.trace.recording import TapProgress
 from learn.planted import recorded
 
 MS = 10**6
@@ -63,6 +66,8 @@ class Client:
     keys: int = 500
     hot: float = 0.0
     outcomes: tuple[str, ...] = ("ok",)
+    pool: int = 0
+    """The connections that all clients share, if any."""
 
     def requests(self) -> Iterator[tuple[int, int, int]]:
         """Connection, sending and answer of each request."""
@@ -98,6 +103,7 @@ class Client:
         rows = sorted(self.requests(), key=lambda row: row[1])
         client, at_ns, completed_ns = np.array(rows).T
         count = len(rows)
+        client = chance.integers(0, self.pool, count) if self.pool else client
         keys = np.where(chance.random(count) < self.hot, 0, chance.integers(0, self.keys, count))
         columns: dict[str, Any] = {
             "client": client,
@@ -113,7 +119,8 @@ class Client:
         announced: AnnouncedLoad = NOBODY,
         threads: ThreadsRecord | None = None,
     ) -> ObservedLoad:
-        return observe(self.trace(folder), self.connections, announced, threads)
+        tap = TapProgress("h:1", 0, self.connections, 0, 0, True, b"", self.pool > 0)
+        return observe(self.trace(folder), tap, announced, threads)
 
 
 CLOSED, PACED = Client(), Client("paced")
@@ -123,6 +130,7 @@ SATURATED = ThreadsRecord(3, 0.95, 1.2)
 
 SINS: list[tuple[str | None, Client, AnnouncedLoad, dict[str, Any]]] = [
     *((None, client, NOBODY, {}) for client in (CLOSED, PACED, OPEN)),
+    *((None, replace(client, pool=3), NOBODY, {}) for client in (CLOSED, PACED)),
     (None, replace(CLOSED, depth=16), NOBODY, {}),
     (None, replace(OPEN, stall=(S, S + 300 * MS)), NOBODY, {}),
     (None, CLOSED, AnnouncedLoad(10, 500, None), {}),
@@ -138,6 +146,8 @@ SINS: list[tuple[str | None, Client, AnnouncedLoad, dict[str, Any]]] = [
     ("unused_connections", CLOSED, AnnouncedLoad(clients=50), {}),
     ("coordinated_omission", replace(CLOSED, stall=STALL), NOBODY, {}),
     ("coordinated_omission", replace(PACED, stall=STALL), NOBODY, {}),
+    ("coordinated_omission", replace(CLOSED, stall=STALL, pool=3), NOBODY, {}),
+    ("schedule_late", replace(PACED, oversleeps=40, pool=3), NOBODY, {}),
     *(("generator_pause", replace(one, pause=PAUSE), NOBODY, {}) for one in (CLOSED, PACED, OPEN)),
     ("schedule_late", replace(PACED, oversleeps=40), NOBODY, {}),
     ("schedule_late", replace(OPEN, oversleeps=40), NOBODY, {}),
@@ -169,6 +179,24 @@ def test_a_sin_gives_its_reason_and_no_other(
     )  # fmt: skip
     found = [reason.code for reason in check_audit(audit) if reason is not None]
     assert found == ([] if code is None else [code])
+
+
+def test_clients_that_share_connections_are_counted_unless_their_number_is_unbound() -> None:
+    chance = np.random.default_rng(3)
+    rows = sorted(CLOSED.requests(), key=lambda row: row[1])
+    _, sent, answered = np.array(rows).T
+    clients, is_bound = sharing_clients(sent, answered)
+    assert (clients.max() + 1, is_bound) == (CLOSED.active, True)
+    # Each has its answer before its next request.
+    for client in range(CLOSED.active):
+        own = clients == client
+        assert (answered[own][:-1] <= sent[own][1:]).all()
+    sent = np.cumsum(chance.exponential(MS, 20_000)).astype(np.int64)
+    answered = sent + chance.integers(2 * MS, 3 * MS, len(sent))
+    assert not sharing_clients(sent, answered)[1]
+    exchanges = Exchanges.of(sharing_clients(sent, answered)[0], sent, answered)
+    found = pool_pace(exchanges, "closed", 0.5, is_bound=False)
+    assert (found.model, found.interval_ns) == ("open", None)
 
 
 def model(client: Client, busiest: float | None = None) -> str:
@@ -295,6 +323,9 @@ def test_the_draws_show_how_many_items_there_are() -> None:
         ("/usr/bin/redis-benchmark -r 100000 -c 7", AnnouncedLoad(7, 100_000)),
         ("taskset -c 1 redis-benchmark", AnnouncedLoad(50)),
         ("sh -c|redis-benchmark -c 3 && true", AnnouncedLoad(3)),
+        ("cassandra-stress write n=9 -rate threads=8 fixed=500/s", AnnouncedLoad(rate=500)),
+        ("cassandra-stress read -rate threads=8", AnnouncedLoad()),
+        ("latte run a.rn --threads 2 -r 70 host", AnnouncedLoad(rate=70)),
         ("mine -c 5", AnnouncedLoad()),
     ],
 )  # fmt: skip
@@ -323,6 +354,10 @@ def test_a_tool_s_figures_stand_beside_those_of_the_same_command() -> None:
     assert (memtier["GET"].own_rate or 0) + (memtier["SET"].own_rate or 0) == pytest.approx(
         memtier["Totals"].own_rate if "Totals" in memtier else memtier["all"].own_rate, rel=0.01
     )
+    cql = [ComparedFigures(name, 1.0, 2.0, 3.0) for name in ("all", "SELECT", "UPDATE")]
+    stress = with_own_figures(cql, imported_record(sample("cassandra-stress-direct.log")))
+    assert [one.name for one in stress] == ["all", "SELECT", "UPDATE"]
+    assert [one.own_rate for one in stress] == [15072, None, 15072]
 
 
 @pytest.mark.parametrize(

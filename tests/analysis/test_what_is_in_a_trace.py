@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kvmark.analysis.trace import TraceAnswer, describe
-from kvmark.stats.distributions import fit_zipf
+from kvmark.stats.distributions import fit_gaussian, fit_zipf
 from learn.planted import S, recorded
 
 Numbers = NDArray[np.int64]
@@ -74,6 +74,15 @@ def test_a_law_that_is_not_zipfian_is_off_and_fewer_than_two_items_have_none() -
     fit = fit_zipf([1000] * 100 + [1] * 10_000)
     assert fit.off > 0.1
     assert (fit_zipf([]), fit_zipf([5])) == (None, None)
+
+
+def test_a_gaussian_law_is_found(chance: np.random.Generator) -> None:
+    counts = np.bincount(np.rint(chance.normal(600, 100, 200_000)).astype(np.int64))
+    ranked = sorted(counts[counts > 0].tolist(), reverse=True)
+    fit = fit_gaussian(ranked)
+    assert fit.deviation == pytest.approx(100, rel=0.02)
+    assert fit.off < 0.01 < fit_zipf(ranked).off
+    assert (fit_gaussian([]), fit_gaussian([5])) == (None, None)
 
 
 def test_kinds_clients_and_sizes_are_counted(tmp_path: Path) -> None:

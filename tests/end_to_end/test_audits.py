@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,10 +14,15 @@ from command_line import Kvmark, levels
 from real_servers import redis_up
 from scripted_store import store
 
+import programs
+from kvmark.testbed.state import Testbed
 from waiting import wait_until
 
 CLIENT = Path(__file__).with_name("scripted_client.py")
+ROOT = Path(__file__).resolve().parents[2]
 SECRET = "S3CRETaudit"
+LATTE = Path.home() / ".cache" / "kvmark" / "latte-cli-0.29.0" / "bin" / "latte"
+"""Built by `make bench-cql`, which takes minutes."""
 STALL_S = 1.5, 2.4
 ANSWERS_S = {"open": (0.002, 0.03), "paced": (0.01, 0.06)}
 """That differ by more than what a busy machine adds, so that a schedule shows in the pauses."""
@@ -97,6 +103,48 @@ def test_redis_benchmark_is_audited_and_its_figures_stand_beside_the_tap_s(user:
     same = audit["counterpart"]
     assert same[:2] == ["kvmark", "run"]
     user(*same[1:], "--duration", "1s", exits=(0, 1))
+
+
+def cassandra_stress(folder: Path) -> Path:
+    """A script of cassandra-stress, which Maven fetches and which leaves logs where it runs."""
+    find = "import shlex; from bench.cql.peers import find_cassandra_stress as find"
+    words = [sys.executable, "-c", f"{find}; print(shlex.join(find()))"]
+    found = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True)
+    text = f'cd {folder} && exec {found.stdout.strip()} "$@"'
+    return programs.script(folder / "cassandra-stress", text)
+
+
+def test_the_law_and_the_pace_of_benchmarks_of_cql_are_found(user: Kvmark, node: Testbed) -> None:
+    rest = "-mode native cql3 -node {host} -port native={port} -schema keyspace=audited"
+    cases = (
+        ("write n=4000 cl=ONE no-warmup -rate threads=8", "closed", "each once", "UPDATE"),
+        (
+            "read n=1500 cl=ONE no-warmup -pop dist=uniform(1..300) -rate threads=8 fixed=100/s",
+            "paced", "uniform", "SELECT",
+        ),
+    )  # fmt: skip
+    stress = cassandra_stress(user.folder)
+    for load, model, law, verb in cases:
+        words = [str(stress), *load.split(), *rest.split()]
+        audit = user(f"audit --to {node.url} --json -q --", *words, exits=(0, 1)).json["audit"]
+        assert audit["sent"]["mix"] == {verb: 1}, audit
+        assert (audit["pace"]["model"], audit["sent"]["key_law"]) == (model, law), audit
+        assert (audit["sent"]["failed"], audit["sent"]["missed"]) == (0, 0)
+        assert audit["connections"]["clients"] <= 8
+    assert audit["announced"]["rate"] == 100
+    assert audit["sent"]["population"] == pytest.approx(300, rel=0.02)
+    assert audit["pace"]["interval_ns"] == pytest.approx(1e7, rel=0.02)
+    if not LATTE.exists():
+        return
+    reads = f"run {ROOT}/bench/cql/reads.yaml --system {node.url}/ycsb --records 200"
+    user(reads, "--operations", "1", "-q", exits=(0, 1))
+    latte = f"{LATTE} run {ROOT}/bench/cql/reads.rn {{host}}:{{port}} --concurrency 8 --rate=100"
+    latte += " --duration 8s --warmup 0 -P records=200 --quiet --output=latte.json"
+    audit = user(f"audit --to {node.url} --json -q -- {latte}", exits=(0, 1)).json["audit"]
+    assert (audit["sent"]["mix"], audit["sent"]["key_law"]) == ({"SELECT": 1}, "uniform")
+    assert audit["announced"]["rate"] == 100
+    assert audit["pace"]["interval_ns"] == pytest.approx(1e7, rel=0.05)
+    assert audit["figures"][0]["own_rate"] == pytest.approx(audit["figures"][0]["rate"], rel=0.1)
 
 
 def test_a_command_that_cannot_be_audited_is_refused_with_a_sentence(user: Kvmark) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from real_servers import command_counts, memcached_up, monitored, redis_cli, redis_up
 from scripted_store import command, read_reply, store
 
+from kvmark.testbed.state import Testbed
 from waiting import wait_until
 
 
@@ -314,6 +315,22 @@ def test_a_tap_ends_after_its_duration(user: Kvmark) -> None:
     assert redis_cli(testbed.nodes[0].port, "ping") == "PONG\n"
 
 
+def test_a_recording_of_cql_is_replayed(user: Kvmark, node: Testbed) -> None:
+    recorded = tap(user, node.url, "--keep-keys")
+    words = "--records 100 --operations 500 --clients 4 --workers 1 --load always -q"
+    user(f"run cql/kv --system cql://127.0.0.1:{recorded.port} {words}", exits=(0, 1))
+    recorded.end()
+    rows = trace_rows(recorded.trace, "outcome", "key_content")
+    # The driver's own statements are missing.
+    assert len(rows) == 600
+    assert set(rows["kind"]) == {"read", "update"}
+    assert rows["outcome"].unique().to_list() == ["ok"]
+    assert rows["key_content"].n_unique() == 100
+    replay = f"replay t.trace --system {node.url} --speed max --load never --json"
+    result = user(replay, exits=(0, 1)).json
+    assert result["run"]
+
+
 def strings(port: int) -> dict[str, str]:
     """All strings of a server."""
     return {key: redis_cli(port, "get", key) for key in redis_cli(port, "--scan").split()}
@@ -347,7 +364,7 @@ def test_wrong_use_is_refused(user: Kvmark) -> None:
                 f"can't listen at 127.0.0.1:{port}: Address",
             ),
             ("a:b --to redis://a", "--listen: 'a:b' is no port, and no HOST:PORT"),
-            ("0 --to cql://a", "a tap understands redis and memcached, and not c"),
+            ("0 --to mongodb://a", "a tap understands redis, memcached and cql, and not m"),
             ("0 --to redis://me:pw@a", "--to: clients log in by themselves"),
             ("0 --to redis://a,b", "--to: a tap is before one server"),
             ("0 --to redis://a?cluster=true", "--to: a tap has no use for cluster"),

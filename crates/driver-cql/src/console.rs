@@ -14,8 +14,8 @@ use crate::failure::{Failure, refused_at};
 use crate::frame::Reader;
 use crate::rows::table;
 use crate::settings::Settings;
-use crate::types::{ColumnType, NativeType};
 use crate::wire::Wire;
+use kvmark_wire::cql::types::{ColumnType, NativeType};
 
 /// A connection to the first configured node.
 pub(crate) struct Console(Lines<Wire>);

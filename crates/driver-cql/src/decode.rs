@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use kvmark_plan::ValueType;
 
 use crate::frame::Reader;
-use crate::types::{ColumnType, NativeType};
+use kvmark_wire::cql::types::{ColumnType, NativeType};
 
 /// Appends a value; an unreadable value appends nothing.
 pub(crate) fn append(column: &ColumnType, value: &[u8], output: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use kvmark_driver::Elements;
 use kvmark_plan::{Generator, ValueType};
 
-use crate::types::{ColumnType, NativeType};
+use kvmark_wire::cql::types::{ColumnType, NativeType};
 
 /// Day 0 of a date is 2^31 days before 1970.
 const DATE_EPOCH: i64 = 1 << 31;

@@ -1,76 +1,19 @@
 //! Errors of nodes as failures with outcomes.
-//!
-//! Source: Apache Cassandra, `doc/native_protocol_v4.spec`, section 9. Classification of ambiguous
-//! errors: a read or write that replicas failed (too many tombstones, a corrupt table), a failed
-//! truncation and an internal error of a node are storage failures. A conditional write with an
-//! unknown result is a timeout. A node that is starting is unavailable.
 
 use kvmark_driver::OpenError;
 pub(crate) use kvmark_driver_server::Failure;
 use kvmark_plan::Outcome;
+pub(crate) use kvmark_wire::cql::errors::{
+    BOOTSTRAPPING, OVERLOADED, READ_TIMEOUT, SERVER_ERROR, TRUNCATE_ERROR, UNAVAILABLE, UNPREPARED,
+    WRITE_TIMEOUT,
+};
+use kvmark_wire::cql::errors::{READ_FAILURE, WRITE_FAILURE, meaning};
 
 use crate::frame::{Reader, cut_off};
 use crate::settings::Consistency;
 
 /// Length limit of a message.
 const MESSAGE_MAX: usize = 300;
-
-pub(crate) const SERVER_ERROR: i32 = 0x0000;
-pub(crate) const UNAVAILABLE: i32 = 0x1000;
-pub(crate) const OVERLOADED: i32 = 0x1001;
-pub(crate) const BOOTSTRAPPING: i32 = 0x1002;
-pub(crate) const TRUNCATE_ERROR: i32 = 0x1003;
-pub(crate) const WRITE_TIMEOUT: i32 = 0x1100;
-pub(crate) const READ_TIMEOUT: i32 = 0x1200;
-const READ_FAILURE: i32 = 0x1300;
-const WRITE_FAILURE: i32 = 0x1500;
-pub(crate) const UNPREPARED: i32 = 0x2500;
-
-/// The outcome and the description of each error by its code.
-const ERRORS: [(i32, Outcome, &str); 20] = [
-    (SERVER_ERROR, Outcome::Storage, "Internal server error. This indicates a server-side bug"),
-    (0x000a, Outcome::Protocol, "Invalid protocol message received from the driver"),
-    (0x0100, Outcome::Refused, "Authentication failed - bad credentials"),
-    (
-        UNAVAILABLE,
-        Outcome::Unavailable,
-        "Not enough nodes are alive to satisfy required consistency level",
-    ),
-    (
-        OVERLOADED,
-        Outcome::Overloaded,
-        "The request cannot be processed because the coordinator node is overloaded",
-    ),
-    (BOOTSTRAPPING, Outcome::Unavailable, "The coordinator node is still bootstrapping"),
-    (TRUNCATE_ERROR, Outcome::Storage, "Error during truncate operation"),
-    (
-        WRITE_TIMEOUT,
-        Outcome::Timeout,
-        "Not enough nodes responded to the write request in time to satisfy required consistency \
-         level",
-    ),
-    (
-        READ_TIMEOUT,
-        Outcome::Timeout,
-        "Not enough nodes responded to the read request in time to satisfy required consistency \
-         level",
-    ),
-    (READ_FAILURE, Outcome::Storage, "A non-timeout error during a read request"),
-    (0x1400, Outcome::Refused, "User defined function failed during execution"),
-    (WRITE_FAILURE, Outcome::Storage, "A non-timeout error during a write request"),
-    (0x1600, Outcome::Storage, "The change log (CDC) is full"),
-    (0x1700, Outcome::Timeout, "The result of a conditional write is unknown"),
-    (0x2000, Outcome::Refused, "The submitted query has a syntax error"),
-    (0x2100, Outcome::Refused, "The logged user doesn't have the right to perform the query"),
-    (0x2200, Outcome::Refused, "The query is syntactically correct but invalid"),
-    (0x2300, Outcome::Refused, "The query is invalid because of some configuration issue"),
-    (
-        0x2400,
-        Outcome::Refused,
-        "Attempted to create a keyspace or a table that was already existing",
-    ),
-    (UNPREPARED, Outcome::Refused, "Tried to execute a prepared statement that is not prepared"),
-];
 
 /// An error of a node, with the details that it has.
 #[derive(Clone, Debug, Default)]
@@ -147,9 +90,9 @@ impl From<NodeError> for Failure {
     #[cold]
     fn from(error: NodeError) -> Self {
         let (code, message) = (error.code, &error.message);
-        let known = ERRORS.iter().find(|(known, ..)| *known == code);
-        let outcome = known.map_or(Outcome::Refused, |(_, outcome, _)| *outcome);
-        let meaning = known.map_or(format!("error {code:#06x}"), |(.., text)| (*text).to_owned());
+        let unknown = || (Outcome::Refused, format!("error {code:#06x}"));
+        let known = meaning(code).map(|(outcome, text)| (outcome, text.to_owned()));
+        let (outcome, meaning) = known.unwrap_or_else(unknown);
         let details = meaning + &error.counts();
         let text = if message.is_empty() { details } else { format!("{message} ({details})") };
         Self::new(outcome, shortened(&format!("a node answered: {text}")))

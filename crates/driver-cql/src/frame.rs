@@ -1,59 +1,31 @@
-//! Frames of CQL's native protocol, version 4, and the elements of their bodies.
+//! Frames of a node, and their compression.
 //!
 //! Source: Apache Cassandra, `doc/native_protocol_v4.spec`.
 
 use std::borrow::Cow;
 
 use kvmark_plan::Outcome;
+pub(crate) use kvmark_wire::cql::{
+    ANSWER, AUTH_RESPONSE, AUTH_SUCCESS, AUTHENTICATE, BATCH, ERROR, EXECUTE, HEADER, Note,
+    OPTIONS, PREPARE, QUERY, READY, REGISTER, RESULT, Reader, STARTUP, SUPPORTED, VERSION, begin,
+    put_long, put_short, set_length, set_stream,
+};
+use kvmark_wire::cql::{
+    BODY_MAX, COMPRESSED, TRACED, WITH_PAYLOAD, WITH_WARNINGS, skip_extensions,
+};
 
 use crate::failure::{Failure, impossible};
 
-/// Version, flags, stream, opcode and length of the body.
-pub(crate) const HEADER: usize = 9;
-/// The version byte of requests; replies have [`ANSWER`].
-pub(crate) const VERSION: u8 = 4;
-pub(crate) const ANSWER: u8 = 0x80 | VERSION;
-/// The longest body that the protocol allows, in bytes.
-const BODY_MAX: usize = 256 << 20;
 /// Greatest expansion of a compressed body, that of LZ4; the one of Snappy is less.
 const EXPANSION_MAX: usize = 255;
 /// The stream of events, which answer no request.
 const EVENTS: u16 = u16::MAX;
-
-pub(crate) const ERROR: u8 = 0;
-pub(crate) const STARTUP: u8 = 1;
-pub(crate) const READY: u8 = 2;
-pub(crate) const AUTHENTICATE: u8 = 3;
-pub(crate) const OPTIONS: u8 = 5;
-pub(crate) const SUPPORTED: u8 = 6;
-pub(crate) const QUERY: u8 = 7;
-pub(crate) const RESULT: u8 = 8;
-pub(crate) const PREPARE: u8 = 9;
-pub(crate) const EXECUTE: u8 = 10;
-pub(crate) const REGISTER: u8 = 11;
-pub(crate) const BATCH: u8 = 13;
-pub(crate) const AUTH_RESPONSE: u8 = 15;
-pub(crate) const AUTH_SUCCESS: u8 = 16;
-
-/// Flags of a frame.
-const COMPRESSED: u8 = 0x01;
-const TRACED: u8 = 0x02;
-const WITH_PAYLOAD: u8 = 0x04;
-const WITH_WARNINGS: u8 = 0x08;
 
 /// The compression of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     Lz4,
     Snappy,
-}
-
-/// What precedes the body of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Note<'a> {
-    Warning(&'a str),
-    /// A part of the payload: its name and its value.
-    Payload(&'a [u8], &'a [u8]),
 }
 
 /// A complete frame of a node.
@@ -172,115 +144,14 @@ impl Compression {
     }
 }
 
-/// The body after trace, warnings and payload.
-fn skip_extensions(flags: u8, body: &[u8], mut noted: impl FnMut(Note<'_>)) -> Option<&[u8]> {
-    let mut body = Reader(body);
-    if flags & TRACED != 0 {
-        body.take(16)?;
-    }
-    if flags & WITH_WARNINGS != 0 {
-        for _ in 0..body.short()? {
-            noted(Note::Warning(&String::from_utf8_lossy(body.short_bytes()?)));
-        }
-    }
-    if flags & WITH_PAYLOAD != 0 {
-        for _ in 0..body.short()? {
-            noted(Note::Payload(body.short_bytes()?, body.bytes()?.unwrap_or_default()));
-        }
-    }
-    Some(body.0)
-}
-
 /// The failure of a truncated reply.
 pub(crate) fn cut_off() -> Failure {
     impossible("it ends too early")
 }
 
-/// Reads the elements of a body; `None` means that it is truncated.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    #[inline]
-    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    #[inline]
-    fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
-    #[inline]
-    pub(crate) fn short(&mut self) -> Option<u16> {
-        self.chunk().map(u16::from_be_bytes)
-    }
-
-    #[inline]
-    pub(crate) fn int(&mut self) -> Option<i32> {
-        self.chunk().map(i32::from_be_bytes)
-    }
-
-    /// Bytes with a length; the inner `None` is null.
-    #[inline]
-    pub(crate) fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
-        match usize::try_from(self.int()?) {
-            Ok(length) => self.take(length).map(Some),
-            Err(_) => Some(None),
-        }
-    }
-
-    /// The elements of a list, set or map, after their number.
-    pub(crate) fn elements(mut self) -> impl Iterator<Item = Option<&'a [u8]>> {
-        self.int();
-        std::iter::from_fn(move || self.bytes())
-    }
-
-    /// Bytes or text with a short length.
-    pub(crate) fn short_bytes(&mut self) -> Option<&'a [u8]> {
-        let length = self.short()?;
-        self.take(usize::from(length))
-    }
-}
-
-/// Begins a request. Its stream and length are set later.
-pub(crate) fn begin(output: &mut Vec<u8>, opcode: u8) {
-    output.extend_from_slice(&[VERSION, 0, 0, 0, opcode, 0, 0, 0, 0]);
-}
-
-/// Sets the length of a frame's body.
-#[inline]
-pub(crate) fn set_length(frame: &mut [u8]) {
-    let length = (frame.len() - HEADER) as u32;
-    frame[HEADER - 4..HEADER].copy_from_slice(&length.to_be_bytes());
-}
-
-/// Sets the stream of a frame.
-#[inline]
-pub(crate) fn set_stream(frame: &mut [u8], stream: u16) {
-    frame[2..4].copy_from_slice(&stream.to_be_bytes());
-}
-
 /// Marks the body of a frame as compressed.
 pub(crate) fn set_compressed(frame: &mut [u8]) {
     frame[1] |= COMPRESSED;
-}
-
-/// Appends text with a short length.
-pub(crate) fn put_short(output: &mut Vec<u8>, bytes: &[u8]) {
-    output.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
-    output.extend_from_slice(bytes);
-}
-
-/// Appends text with a long length, or a value.
-#[inline]
-pub(crate) fn put_long(output: &mut Vec<u8>, bytes: &[u8]) {
-    output.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-    output.extend_from_slice(bytes);
 }
 
 /// Appends a request to prepare a statement.

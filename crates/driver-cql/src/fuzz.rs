@@ -23,9 +23,9 @@ use crate::retry::{self, Decision, Repeats};
 use crate::rows::{self, Answer, Rows};
 use crate::settings::{Consistency, Retry, Settings};
 use crate::shards::{Tablet, Tablets};
-use crate::types::{ColumnType, NativeType};
 use crate::wire::{Wire, supported};
 use crate::{decode, encode, text};
+use kvmark_wire::cql::types::{ColumnType, NativeType};
 
 pub use kvmark_driver_server::framed::fuzz::MEMORY_MAX;
 

@@ -41,7 +41,6 @@ mod statement;
 mod strategy;
 mod text;
 mod topology;
-mod types;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ use crate::rows::preparation;
 use crate::schema::Setup;
 use crate::settings::Settings;
 use crate::text::{RowUse, Terms, Text};
-use crate::types::Column;
+use kvmark_wire::cql::types::Column;
 
 /// The column of the key.
 pub(crate) const KEY: &str = "y_id";

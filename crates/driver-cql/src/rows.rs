@@ -5,20 +5,12 @@ use kvmark_plan::Outcome;
 
 use crate::failure::{Failure, impossible};
 use crate::frame::{Reader, cut_off};
-use crate::types::Column;
+pub(crate) use kvmark_wire::cql::Preparation;
+use kvmark_wire::cql::types::Column;
+use kvmark_wire::cql::{Description, KINDS, PREPARED, ROWS};
 
 /// The column with the result of a conditional write.
 pub(crate) const APPLIED: &[u8] = b"[applied]";
-
-/// Kinds of results.
-const ROWS: i32 = 2;
-const PREPARED: i32 = 4;
-const KINDS: std::ops::RangeInclusive<i32> = 1..=5;
-
-/// Flags of the description of rows.
-const ONE_TABLE: i32 = 0x01;
-const MORE_PAGES: i32 = 0x02;
-const NOT_DESCRIBED: i32 = 0x04;
 
 /// A row of values; nulls are `None`.
 pub(crate) type Row = Vec<Option<Vec<u8>>>;
@@ -62,70 +54,28 @@ pub(crate) fn read(body: &[u8]) -> Result<Answer<'_>, Failure> {
     }
 }
 
-/// The description of a prepared statement.
-#[derive(Debug)]
-pub(crate) struct Preparation<'a> {
-    pub(crate) id: &'a [u8],
-    /// The bind markers of the partition key, in its order; empty if it isn't bound completely.
-    pub(crate) key: Vec<u16>,
-    pub(crate) markers: Vec<Column<'a>>,
-    /// The columns of its rows.
-    pub(crate) columns: Vec<Column<'a>>,
-}
-
 /// Reads the body of the reply to a request to prepare a statement.
 pub(crate) fn preparation(body: &[u8]) -> Result<Preparation<'_>, Failure> {
-    let Answer::Prepared(id) = read(body)? else {
+    let Answer::Prepared(_) = read(body)? else {
         return Err(impossible("no statement is prepared"));
     };
-    let read = || {
-        // After the kind of result.
-        let mut body = Reader(body.get(4..)?);
-        body.short_bytes()?;
-        let flags = body.int()?;
-        let count = usize::try_from(body.int()?).ok()?;
-        let key = (0..body.int()?).map(|_| body.short()).collect::<Option<_>>()?;
-        let markers = Column::read_all(&mut body, count, flags & ONE_TABLE != 0)?;
-        let Description { columns, .. } = description(&mut body)?;
-        Some(Preparation { id, key, markers, columns })
-    };
-    read().ok_or_else(cut_off)
+    // After the kind of result.
+    Preparation::read(Reader(&body[4..])).ok_or_else(cut_off)
 }
 
 /// The columns and the rows of a result; both are empty if it returns nothing.
 pub(crate) fn table(body: &[u8]) -> Result<(Vec<Column<'_>>, Vec<Row>), Failure> {
     let Answer::Rows(rows) = read(body)? else { return Ok(Default::default()) };
-    let described = description(&mut Reader(&body[4..])).ok_or_else(cut_off)?;
+    let described = Description::read(&mut Reader(&body[4..])).ok_or_else(cut_off)?;
     Ok((described.columns, rows.values()?))
 }
 
 #[inline]
 fn rows(mut body: Reader<'_>) -> Option<Rows<'_>> {
-    let Description { columns: described, count: columns, next } = description(&mut body)?;
+    let Description { columns: described, count: columns, next } = Description::read(&mut body)?;
     let is_applied = described.first().is_some_and(|column| column.name == APPLIED);
     let count = u64::try_from(body.int()?).ok()?;
     Some(Rows { count, columns, next, is_applied, cells: body.0 })
-}
-
-/// The description of rows.
-struct Description<'a> {
-    /// Empty if the columns aren't described.
-    columns: Vec<Column<'a>>,
-    /// The number of columns.
-    count: usize,
-    /// The paging state of the next page.
-    next: Option<&'a [u8]>,
-}
-
-#[inline]
-fn description<'a>(body: &mut Reader<'a>) -> Option<Description<'a>> {
-    let flags = body.int()?;
-    let count = usize::try_from(body.int()?).ok()?;
-    let next = if flags & MORE_PAGES != 0 { body.bytes()? } else { None };
-    let is_described = flags & NOT_DESCRIBED == 0;
-    let described = if is_described { count } else { 0 };
-    let columns = Column::read_all(body, described, flags & ONE_TABLE != 0)?;
-    Some(Description { columns, count, next })
 }
 
 impl Rows<'_> {
@@ -223,6 +173,8 @@ impl Rows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kvmark_wire::cql::{MORE_PAGES, NOT_DESCRIBED, ONE_TABLE};
+
     use crate::frame::{put_long, put_short};
 
     /// A description of columns `a`, `b`, … of these types.

@@ -7,7 +7,7 @@ use crate::frame::{self, Compression, EXECUTE, HEADER, Reader, put_short};
 use crate::partitioner;
 use crate::rows::Preparation;
 use crate::settings::Consistency;
-use crate::types::ColumnType;
+use kvmark_wire::cql::types::ColumnType;
 
 /// Flags of an execution.
 const WITH_VALUES: u8 = 0x01;
@@ -238,7 +238,7 @@ pub(crate) fn compressed(frame: &[u8], compression: Compression) -> Result<Vec<u
 mod tests {
     use super::*;
     use crate::frame::put_long;
-    use crate::types::{Column, NativeType};
+    use kvmark_wire::cql::types::{Column, NativeType};
 
     fn text(key: &[u16], table: &'static [u8]) -> Text {
         let typ = ColumnType::Native(NativeType::Text);

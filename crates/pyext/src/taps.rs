@@ -74,8 +74,9 @@ fn settings_of(given: Given) -> Result<Settings, OpenError> {
     let (ca, server_name) = (given.ca_file.as_deref(), given.server_name.as_deref());
     let tls = given.tls.then(|| Tls::new(TlsFiles { ca, own, server_name })).transpose()?;
     let protocol = TapProtocol::named(&given.protocol).ok_or_else(|| {
-        let names = TapProtocol::ALL.map(TapProtocol::name).join(" and ");
-        OpenError::Option(format!("a tap understands {names}, and not {}", given.protocol))
+        let [first, second, third] = TapProtocol::ALL.map(TapProtocol::name);
+        let text = format!("a tap understands {first}, {second} and {third}, and not");
+        OpenError::Option(format!("{text} {}", given.protocol))
     })?;
     let Given { host, port, threads, memory_bytes, disk_bytes, .. } = given;
     let (listen, keep) = ((host, port), Keep { keys: given.keep_keys, values: given.keep_values });

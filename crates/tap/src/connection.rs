@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::cql::Cql;
 use crate::memcached::Memcached;
 use crate::recorder::{Origin, Recorder};
 use crate::resp::Redis;
@@ -30,6 +31,7 @@ impl Connection {
                 let start_unix_s = recorder.borrow().shared.start_unix_ns / 1_000_000_000;
                 Box::new(Memcached::new(start_unix_s as i64, keeper))
             }
+            TapProtocol::Cql => Box::new(Cql::new(keeper)),
         };
         Self { recorder, side: Some(side), is_ending: false, client: None }
     }

@@ -18,6 +18,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::connection::Connection;
+use crate::cql::Rewriter;
 use crate::recorder::Recorder;
 use crate::report::TapReport;
 use crate::settings::{Settings, TapProtocol};
@@ -79,6 +80,8 @@ struct Link {
     /// The client, then the server.
     sides: [Side; 2],
     connection: Connection,
+    /// For CQL, whose clients would leave the tap otherwise.
+    rewriter: Option<Rewriter>,
 }
 
 /// One end of a link.
@@ -97,6 +100,13 @@ impl Side {
     fn new(socket: Socket) -> Self {
         let (rest, watched) = (Vec::new(), EventFlags::empty());
         Self { socket, rest, is_open: true, is_shut: false, watched }
+    }
+
+    /// Writes bytes after those that wait.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let taken = if self.rest.is_empty() { self.socket.write(bytes)? } else { 0 };
+        self.rest.extend_from_slice(&bytes[taken..]);
+        Ok(())
     }
 
     fn is_blocked(&self) -> bool {
@@ -183,7 +193,9 @@ impl Forwarder {
             }
         };
         let connection = Connection::new(self.protocol, Rc::clone(&self.recorder));
-        let mut link = Link { sides, connection };
+        let address = sides[0].socket.stream.local_addr().ok();
+        let tap = address.filter(|_| self.protocol == TapProtocol::Cql);
+        let mut link = Link { sides, connection, rewriter: tap.map(Rewriter::new) };
         if link.settle(&self.poller, self.begun).is_ok() {
             self.links.insert(self.begun, link);
         }
@@ -240,11 +252,22 @@ impl Link {
         }
         let at_ns = shared.now_ns();
         shared.bytes.fetch_add(bytes.len() as u64, Relaxed);
-        let taken = to.socket.write(bytes)?;
-        to.rest.extend_from_slice(&bytes[taken..]);
+        let passed = self.rewriter.as_mut().map(|rewriter| rewriter.pass(place, bytes));
+        let mut bytes = bytes;
+        if let Some(passed) = &passed {
+            bytes = &passed.bytes;
+            from.write(&passed.answer)?;
+        }
+        let is_known_first = passed.as_ref().is_some_and(|passed| passed.is_prepared);
+        if !is_known_first {
+            to.write(bytes)?;
+        }
         match place {
             0 => self.connection.requests(bytes, at_ns),
             _ => self.connection.replies(bytes, at_ns),
+        }
+        if is_known_first {
+            to.write(bytes)?;
         }
         Ok(())
     }

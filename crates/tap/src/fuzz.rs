@@ -1,9 +1,9 @@
 //! Fuzz checks of the tap's parsers and of the tape reader.
 //!
 //! The input is a dialogue between clients and a server; the byte [`TURN`] changes the side. Its
-//! recording must not depend on how the bytes are split, must agree with the report, and must
-//! survive a round trip through the tape. As a tape, the input must give records or an error with
-//! the damaged place.
+//! recording, and what is forwarded of CQL, must not depend on how the bytes are split. The
+//! recording must agree with the report, and must survive a round trip through the tape. As a tape,
+//! the input must give records or an error with the damaged place.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,6 +18,7 @@ use kvmark_trace::tape::{Block, BlockWriter, Record, TapeReader};
 
 use crate::connection::Connection;
 use crate::content::Keeper;
+use crate::cql::Rewriter;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::store::Piece;
@@ -64,6 +65,9 @@ pub fn check(bytes: &[u8]) {
         // Requests whose contents are kept take another path.
         assert_eq!((hashed.statements, hashed.report), (kept.statements, kept.report));
     }
+    let whole = forwarded(dialogue, usize::MAX);
+    assert_eq!(forwarded(dialogue, 1), whole, "byte by byte");
+    assert!(whole[0].len() <= dialogue.len(), "requests are never longer");
     tape(bytes);
     // Otherwise few mutations would pass the magic bytes.
     tape(&[&b"KVTAPE01"[..], bytes].concat());
@@ -109,6 +113,20 @@ fn recorded(protocol: TapProtocol, bytes: &[u8], longest: usize, keep: Keep) -> 
         }
     }
     Recorded { tape, statements, report }
+}
+
+/// What a tap forwards of a dialogue in CQL to each side, and its own answers.
+fn forwarded(bytes: &[u8], longest: usize) -> [Vec<u8>; 3] {
+    let mut rewriter = Rewriter::new(([127, 0, 0, 1], 9042).into());
+    let mut found = [const { Vec::new() }; 3];
+    for (turn, text) in bytes.split(|byte| *byte == TURN).enumerate() {
+        for piece in text.chunks(longest) {
+            let passed = rewriter.pass(turn % 2, piece);
+            found[turn % 2].extend(passed.bytes);
+            found[2].extend(passed.answer);
+        }
+    }
+    found
 }
 
 /// Checks that the tape agrees with the report.

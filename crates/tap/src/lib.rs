@@ -1,12 +1,14 @@
 //! A tap between clients and a server. It forwards bytes and records requests on tapes.
 //!
-//! Bytes are forwarded before they are recorded. Bytes that don't follow the protocol are forwarded
-//! too; they end only the recording of their connection. Each thread has its own connections and
+//! Bytes are forwarded before they are recorded, as they are, except for what would make clients of
+//! CQL leave the tap. Bytes that don't follow the protocol are forwarded too; they end only the
+//! recording of their connection. Each thread has its own connections and
 //! its own tape. A separate thread writes the tapes, so no client waits for a disk. Only hashes of
 //! keys and lengths of values are kept, unless [`Settings::keep`] requests more.
 
 mod connection;
 mod content;
+mod cql;
 mod forward;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
@@ -80,6 +82,10 @@ pub struct Progress {
     pub bytes: u64,
     /// Whether operations are still recorded.
     pub recording: bool,
+    /// A request with a short answer.
+    pub probe: &'static [u8],
+    /// Whether drivers spread the requests of all clients over a pool of connections.
+    pub pools_clients: bool,
 }
 
 /// Forwards and records until `is_wanted`, called about ten times a second, returns false. Writes
@@ -169,6 +175,8 @@ fn accept_all(
                 operations: shared.operations.load(Relaxed),
                 bytes: shared.bytes.load(Relaxed),
                 recording: shared.recording.load(Relaxed),
+                probe: settings.protocol.probe(),
+                pools_clients: settings.protocol.pools_clients(),
             };
             if !is_wanted(&progress) {
                 return;

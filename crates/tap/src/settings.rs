@@ -1,6 +1,7 @@
 //! The settings of a tap, without defaults.
 
 use kvmark_driver_server::{Target, Tls};
+use kvmark_wire::cql::{OPTIONS, VERSION};
 
 /// The protocol of the clients and the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,18 +10,35 @@ pub enum TapProtocol {
     Redis,
     /// memcached's text protocol.
     Memcached,
+    /// CQL's native protocol, version 4.
+    Cql,
 }
 
 impl TapProtocol {
     /// All protocols.
-    pub const ALL: [Self; 2] = [Self::Redis, Self::Memcached];
+    pub const ALL: [Self; 3] = [Self::Redis, Self::Memcached, Self::Cql];
 
     /// The name of the driver with this protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis",
             Self::Memcached => "memcached",
+            Self::Cql => "cql",
         }
+    }
+
+    /// A request with a short answer.
+    pub const fn probe(self) -> &'static [u8] {
+        match self {
+            // memcached's answer is an error.
+            Self::Redis | Self::Memcached => b"PING\r\n",
+            Self::Cql => &[VERSION, 0, 0, 0, OPTIONS, 0, 0, 0, 0],
+        }
+    }
+
+    /// Whether drivers spread the requests of all clients over a pool of connections.
+    pub const fn pools_clients(self) -> bool {
+        matches!(self, Self::Cql)
     }
 
     /// Looks up a protocol by name.

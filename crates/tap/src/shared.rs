@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::cql::Statements;
+
 /// Shared counters.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -24,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) room: AtomicUsize,
     /// Contents that weren't kept.
     pub(crate) cut_contents: AtomicU64,
+    /// The prepared statements of CQL.
+    pub(crate) statements: Statements,
 }
 
 impl Shared {
@@ -43,6 +47,7 @@ impl Shared {
             // A growing buffer may take twice its size.
             room: AtomicUsize::new(memory_bytes / 8),
             cut_contents: AtomicU64::new(0),
+            statements: Statements::default(),
         }
     }
 

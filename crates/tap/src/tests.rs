@@ -1,5 +1,7 @@
 //! Byte streams in pieces of any size, and peers that don't read or that close one direction.
 
+mod cql;
+
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -82,7 +84,11 @@ fn taped(
 type Row = (String, u32, Option<u32>, u16, Option<Outcome>);
 
 fn rows(protocol: TapProtocol, requests: &[u8], replies: &[u8]) -> Vec<Row> {
-    let (records, _) = recorded(protocol, &[(true, requests), (false, replies)]);
+    rows_in(protocol, &[(true, requests), (false, replies)])
+}
+
+fn rows_in(protocol: TapProtocol, pieces: &[(bool, &[u8])]) -> Vec<Row> {
+    let (records, _) = recorded(protocol, pieces);
     let row = |(statement, one): (String, Record)| {
         let size = (one.value_size != Record::UNKNOWN).then_some(one.value_size);
         let outcome = Outcome::ALL.get(usize::from(one.outcome)).copied();
@@ -403,12 +409,13 @@ proptest! {
     fn pieces_of_any_length_give_the_same_records(
         request_cuts in prop::collection::vec(0.0f64..1.0, 0..40),
         reply_cuts in prop::collection::vec(0.0f64..1.0, 0..40),
-        redis: bool,
+        protocol in prop::sample::select(&TapProtocol::ALL[..]),
     ) {
-        let (protocol, requests, replies) = if redis {
-            (TapProtocol::Redis, REDIS_REQUESTS, REDIS_REPLIES)
-        } else {
-            (TapProtocol::Memcached, MEMCACHED_REQUESTS, MEMCACHED_REPLIES)
+        let dialogue = cql::dialogue();
+        let (requests, replies) = match protocol {
+            TapProtocol::Redis => (REDIS_REQUESTS, REDIS_REPLIES),
+            TapProtocol::Memcached => (MEMCACHED_REQUESTS, MEMCACHED_REPLIES),
+            TapProtocol::Cql => (&dialogue.0[..], &dialogue.1[..]),
         };
         let whole = recorded(protocol, &[(true, requests), (false, replies)]);
         let mut pieces = split(true, requests, &request_cuts);
@@ -426,12 +433,13 @@ proptest! {
                     .prop_map(String::into_bytes),
                 "(get|set|mg|ms|VALUE|VA|END|HD|q|[0-9]{1,3}| |\r\n){1,20}"
                     .prop_map(String::into_bytes),
+                (0..17_u8, prop::collection::vec(0..6_u8, 0..60))
+                    .prop_map(|(opcode, body)| cql::frame(opcode % 2 == 1, opcode, 0, &body)),
             ]),
             0..40,
         ),
-        redis: bool,
+        protocol in prop::sample::select(&TapProtocol::ALL[..]),
     ) {
-        let protocol = if redis { TapProtocol::Redis } else { TapProtocol::Memcached };
         let pieces: Vec<_> = pieces.iter().map(|(side, bytes)| (*side, &bytes[..])).collect();
         let (_, report) = recorded(protocol, &pieces);
         let defect = report.first_garbage.is_some_and(|why| why.contains("defect"));

@@ -76,9 +76,25 @@ impl Verbs {
         if self.named.len() >= NAMES_MAX || name.len() > NAME_MAX {
             return OTHERS;
         }
+        self.register(name, Verb::named(String::from_utf8_lossy(name).into_owned()))
+    }
+
+    /// Returns the number of a statement of this kind, and registers a new one.
+    pub(crate) fn of_kind(&mut self, statement: &str, kind: u8) -> u16 {
+        if let Some(number) = self.numbers.get(statement.as_bytes()) {
+            return *number;
+        }
+        if self.named.len() >= NAMES_MAX {
+            return OTHERS;
+        }
+        let (name, command) = (statement.to_owned(), Command::of_kind(kind));
+        self.register(statement.as_bytes(), Verb { name, command, effect: Effect::Plain })
+    }
+
+    fn register(&mut self, name: &[u8], verb: Verb) -> u16 {
         let number = self.named.len() as u16;
-        self.named.push(Verb::named(String::from_utf8_lossy(name).into_owned()));
         self.numbers.insert(name.to_vec(), number);
+        self.named.push(verb);
         number
     }
 

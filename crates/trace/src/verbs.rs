@@ -9,7 +9,8 @@ pub const READ: u8 = 0;
 /// The kind of an unknown command.
 pub const OTHER: u8 = 6;
 
-const UPDATE: u8 = 1;
+/// The kind of an operation that writes.
+pub const UPDATE: u8 = 1;
 /// The kind of an operation that deletes.
 pub const DELETE: u8 = 5;
 const BY_KIND: [(u8, &str); 3] = [
@@ -150,6 +151,12 @@ impl Command {
             _ => Lives::Forever,
         };
         Self { kind, keys, values, lives, words: 0, value_bytes: 0, unit_ms: None, ttl_ms: None }
+    }
+
+    /// A command of this kind whose words aren't parsed.
+    #[must_use]
+    pub fn of_kind(kind: u8) -> Self {
+        Self { kind, ..Self::named("") }
     }
 
     /// Place in [`KINDS`].

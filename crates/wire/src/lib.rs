@@ -1,8 +1,10 @@
-//! Codecs of the Redis protocol and of memcached's text protocol, shared by drivers and the tap.
+//! Codecs of the Redis protocol, of memcached's text protocol and of CQL's frames, shared by
+//! drivers and the tap.
 //!
 //! A driver holds a reply in memory and reads it in place. The tap reads a stream of any length
 //! with bounded memory, see the `stream` modules. Both accept the same bytes.
 
+pub mod cql;
 pub mod memcached;
 pub mod number;
 pub mod resp;

@@ -14,7 +14,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kvmark._engine import Reuse
-from kvmark.stats.distributions import Population, ZipfFit, fit_population, fit_zipf
+from kvmark.stats.distributions import (
+    GaussianFit,
+    Population,
+    ZipfFit,
+    fit_gaussian,
+    fit_population,
+    fit_zipf,
+)
 from kvmark.trace.folder import Trace
 
 _S: Final = 10**9
@@ -110,6 +117,7 @@ class TraceAnswer:
     top_share: float
     """The share of the operations on the most popular key."""
     popularity: ZipfFit | None
+    gaussian: GaussianFit | None
     population: Population | None
     """How operations spread over the keys, and the number of keys that the source draws from."""
     caches: tuple[CacheHits, ...]
@@ -153,6 +161,7 @@ def describe(trace: Trace) -> TraceAnswer:
         sampled=reused["sampled"],
         top_share=max(pass_.top.values(), default=0) / max(operations, 1),
         popularity=fit_zipf(reused["counts"], reused["sampled"]),
+        gaussian=fit_gaussian(reused["counts"], reused["sampled"]),
         population=fit_population(reused["counts"], reused["sampled"]),
         caches=tuple(
             CacheHits(share, held, hits_within(reused, held))

@@ -20,12 +20,13 @@ from kvmark.records.audit import AnnouncedLoad
 class _ToolOptions:
     """The options that announce a load, and their defaults."""
 
-    clients: tuple[str, ...]
-    clients_default: int
+    clients: tuple[str, ...] = ()
+    clients_default: int = 0
     threads: tuple[str, ...] = ()
     threads_default: int = 1
     records: tuple[str, ...] = ()
     rate_of_client: tuple[str, ...] = ()
+    rate: tuple[str, ...] = ()
     results: str = ""
     """The option with which the tool writes results that can be imported."""
 
@@ -33,9 +34,12 @@ class _ToolOptions:
 _TOOLS: Final = {
     "memtier_benchmark": _ToolOptions(
         ("-c", "--clients"), 50, ("-t", "--threads"), 4, ("--key-maximum",), ("--rate-limiting",),
-        "--json-out-file=FILE",
+        results="--json-out-file=FILE",
     ),
     "redis-benchmark": _ToolOptions(("-c",), 50, records=("-r",), results="--csv"),
+    # Threads share the connections of a driver of CQL, so that no number of them is announced.
+    "cassandra-stress": _ToolOptions(rate=("fixed", "throttle")),
+    "latte": _ToolOptions(rate=("-r", "--rate"), results="--output=FILE"),
 }  # fmt: skip
 
 
@@ -44,10 +48,8 @@ def announced_load(words: Sequence[str]) -> AnnouncedLoad:
     for tool, rest in _tools(words):
         clients = _number(rest, tool.clients, tool.clients_default) or 0
         clients *= _number(rest, tool.threads, tool.threads_default) or 0
-        rate = _number(rest, tool.rate_of_client)
-        return AnnouncedLoad(
-            clients or None, _number(rest, tool.records), rate * clients if rate else None
-        )
+        rate = (_number(rest, tool.rate_of_client) or 0) * clients or _number(rest, tool.rate)
+        return AnnouncedLoad(clients or None, _number(rest, tool.records), rate or None)
     return AnnouncedLoad()
 
 
@@ -84,13 +86,14 @@ def _tools(words: Sequence[str]) -> Iterator[tuple[_ToolOptions, list[str]]]:
 
 
 def _number(words: Sequence[str], names: Sequence[str], default: int | None = None) -> int | None:
-    """The number of an option: `-c 50`, `-c50`, `--clients 50` or `--clients=50`."""
+    """The number of an option: `-c 50`, `-c50`, `--clients 50`, `--clients=50` or `fixed=50/s`."""
     found = default
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         name, _, value = word.partition("=")
         text = after if word in names else value if name in names else ""
         if word[:2] in names and not word.startswith("--"):
             text = word[2:] or after
+        text = text.removesuffix("/s")
         if text.isascii() and text.isdigit():
             found = int(text)
     return found

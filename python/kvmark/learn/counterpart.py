@@ -70,7 +70,7 @@ def counterpart(
             "keys": _keys(load),
         }],
     })  # fmt: skip
-    clients = load.connections.at_once
+    clients = load.connections.clients or load.connections.at_once
     options = ["--system", str(system), "--duration", f"{max(1, round(load.answer.span_s))}s"]
     if pace.model != "closed":
         options += ["--rate", f"{max(1, round(load.sent.rate / depth))}"]

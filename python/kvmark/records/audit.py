@@ -68,6 +68,8 @@ class ConnectionsRecord:
     busiest_share: float
     pipeline: int
     """Outstanding requests after sending, the median; of an open load those sent at once."""
+    clients: int | None = None
+    """Clients that share the connections, in a protocol whose answers come in any order."""
 
 
 @dataclass(frozen=True, slots=True)

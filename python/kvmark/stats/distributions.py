@@ -56,6 +56,32 @@ def fit_zipf(counts: Sequence[int], sampled: float = 1.0) -> ZipfFit | None:
     return ZipfFit(theta, float(np.max(np.abs(np.cumsum(weights) / total - sums / sums[-1]))))
 
 
+@dataclass(frozen=True, slots=True)
+class GaussianFit:
+    """Items whose weights fall on both sides of a middle as a normal distribution's do."""
+
+    deviation: float
+    """The standard deviation, in items."""
+    off: float
+    """As of a `ZipfFit`."""
+
+
+def fit_gaussian(counts: Sequence[int], sampled: float = 1.0) -> GaussianFit | None:
+    """The most likely normal law of counts, largest first; None for fewer than two items.
+
+    Two items are at each distance from the middle, so that ranks have half a normal distribution
+    with twice the deviation. `sampled` is as of `fit_zipf`.
+    """
+    if len(counts) < 2 or counts[0] == 0:
+        return None
+    weights = np.asarray(counts, dtype=np.float64)
+    ranks = np.arange(1, len(counts) + 1) / sampled
+    spread = float(np.sqrt(weights @ ranks**2 / weights.sum()))
+    sums = scipy.special.erf(ranks / (spread * 2**0.5))
+    shares = np.cumsum(weights) / weights.sum()
+    return GaussianFit(spread / 2, float(np.max(np.abs(shares - sums / sums[-1]))))
+
+
 def zipf_top_share(count: int, theta: float) -> float:
     """The share of the first of `count` items whose weights are 1, 2^-theta, 3^-theta, …."""
     if count < 1:

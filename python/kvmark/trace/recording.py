@@ -344,6 +344,10 @@ class TapProgress:
     operations: int
     bytes: int
     recording: bool
+    probe: Sequence[int]
+    """The bytes of a request with a short answer."""
+    pools_clients: bool
+    """Whether drivers spread the requests of all clients over a pool of connections."""
 
 
 def record(

@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from kvmark import _engine
 from kvmark.errors import SystemUnderTestError
+from kvmark.trace.recording import TapProgress
 
 _ROUND_TRIPS: Final = 300
 _LONGEST_S: Final = 1.0
 _TIMEOUT_S: Final = 5.0
-# Redis answers with PONG, and memcached with ERROR: both are one line.
-_REQUEST: Final = b"PING\r\n"
 
 
 def measure_tap(settings: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -40,7 +39,8 @@ def measure_tap(settings: Mapping[str, Any]) -> tuple[int, int] | None:
 
         def continues(progress: str) -> bool:
             if not measured:
-                measured.append(pool.submit(_measure, address, json.loads(progress)["listens"]))
+                tap = TapProgress(**json.loads(progress))
+                measured.append(pool.submit(_measure, address, tap.listens, bytes(tap.probe)))
             return not measured[0].done()
 
         _engine.tap(json.dumps(settings), Path(folder), bytes(16), continues)
@@ -51,17 +51,17 @@ def measure_tap(settings: Mapping[str, Any]) -> tuple[int, int] | None:
             raise SystemUnderTestError(f"{address} doesn't answer: {why}") from problem
 
 
-def _measure(direct: str, tapped: str) -> tuple[int, int]:
+def _measure(direct: str, tapped: str, request: bytes) -> tuple[int, int]:
     """Median round trips of two addresses, in turn.
 
     Raises:
         OSError: one doesn't answer.
     """
     with closing(_connect(direct)) as first, closing(_connect(tapped)) as second:
-        times_ns = [(_round_trip(first), _round_trip(second))]
+        times_ns = [(_round_trip(first, request), _round_trip(second, request))]
         until_s = time.monotonic() + _LONGEST_S
         while len(times_ns) < _ROUND_TRIPS and time.monotonic() < until_s:
-            times_ns.append((_round_trip(first), _round_trip(second)))
+            times_ns.append((_round_trip(first, request), _round_trip(second, request)))
     direct_ns, tapped_ns = zip(*times_ns, strict=True)
     return round(median(direct_ns)), round(median(tapped_ns))
 
@@ -86,18 +86,14 @@ def _connect(address: str) -> socket.socket:
     return connection
 
 
-def _round_trip(connection: socket.socket) -> int:
-    """The time until a line is received.
+def _round_trip(connection: socket.socket, request: bytes) -> int:
+    """The time until the answer is received, which is so short that it arrives at once.
 
     Raises:
         OSError: the connection ends, or none comes in time.
     """
     began_ns = time.perf_counter_ns()
-    connection.sendall(_REQUEST)
-    line = b""
-    while not line.endswith(b"\n"):
-        received = connection.recv(4096)
-        if not received:
-            raise ConnectionResetError(104, "it closed the connection")
-        line += received
+    connection.sendall(request)
+    if not connection.recv(4096):
+        raise ConnectionResetError(104, "it closed the connection")
     return time.perf_counter_ns() - began_ns

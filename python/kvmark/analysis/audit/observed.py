@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,8 @@ from kvmark.analysis.audit.pacing import (
     load_model,
     omission,
     pace,
+    pool_pace,
+    sharing_clients,
     unused_share,
 )
 from kvmark.analysis.trace import TraceAnswer, describe
@@ -32,6 +34,7 @@ from kvmark.records.audit import (
 )
 from kvmark.stats import drift
 from kvmark.trace.folder import Trace
+from kvmark.trace.recording import TapProgress
 
 OPERATIONS_MAX: Final = 1 << 23
 """The most operations whose instants are analysed: the first ones of a longer trace."""
@@ -69,9 +72,9 @@ class ObservedLoad:
 
 
 def observe(
-    trace: Trace, opened: int, announced: AnnouncedLoad, threads: ThreadsRecord | None
+    trace: Trace, tap: TapProgress, announced: AnnouncedLoad, threads: ThreadsRecord | None
 ) -> ObservedLoad:
-    """Analyses a trace; `opened` is the number of connections that the tap accepted.
+    """Analyses a trace, with the last progress of the tap.
 
     Raises:
         UsageError: a file is damaged.
@@ -79,10 +82,19 @@ def observe(
     answer, rows = describe(trace), _rows(trace)
     with_keys = rows.filter(pl.col("has_key").any().over("client"))
     load = rows if with_keys.is_empty() else with_keys
-    columns = (load[name].fill_null(-1) for name in ("client", "at_ns", "completed_ns"))
-    exchanges = Exchanges.of(*(one.cast(pl.Int64).to_numpy() for one in columns))
-    busiest = None if threads is None else threads.busiest_share
-    model, busy = load_model(exchanges.pipelines, busiest)
+    exchanges, busiest = _exchanges(load), None if threads is None else threads.busiest_share
+    if tap.pools_clients:
+        connections = _connections(exchanges, "closed", 0, AnnouncedLoad())
+        load, is_bound = _by_sharing_clients(load)
+        exchanges = _exchanges(load)
+        paced = pool_pace(exchanges, *load_model(exchanges.pipelines, busiest), is_bound=is_bound)
+        clients = int(exchanges.client.max()) + 1
+        connections = replace(connections, clients=clients, unused_share=0, pipeline=1)
+    else:
+        model, busy = load_model(exchanges.pipelines, busiest)
+        paced = pace(exchanges, model, busy)
+        silent = tap.connections - rows["client"].n_unique()
+        connections = _connections(exchanges, model, silent, announced)
     answered = load.sort("client", "at_ns", maintain_order=True)["completed_ns"].is_not_null()
     span_ns = max(1, trace.info.end_ns)
     slot_ns = _SLOT_NS * (1 + span_ns // (_SLOT_NS * _SLOTS_MAX))
@@ -91,9 +103,9 @@ def observe(
     services = common.filter(pl.col("completed_ns").is_not_null())
     return ObservedLoad(
         sent=_sent(answer, rows),
-        connections=_connections(exchanges, model, opened - rows["client"].n_unique(), announced),
-        pace=pace(exchanges, model, busy),
-        omission=None if model == "open" else omission(exchanges, answered.to_numpy()),
+        connections=connections,
+        pace=paced,
+        omission=None if paced.model == "open" else omission(exchanges, answered.to_numpy()),
         drift=_drift(intervals),
         figures=tuple(_figures(common)),
         intervals=intervals,
@@ -121,6 +133,21 @@ def _rows(trace: Trace) -> pl.DataFrame:
         if sum(map(len, parts)) >= OPERATIONS_MAX:
             break
     return pl.concat(parts).head(OPERATIONS_MAX)
+
+
+def _exchanges(load: pl.DataFrame) -> Exchanges:
+    columns = (load[name].fill_null(-1) for name in ("client", "at_ns", "completed_ns"))
+    return Exchanges.of(*(one.cast(pl.Int64).to_numpy() for one in columns))
+
+
+def _by_sharing_clients(load: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
+    """The requests by the clients that share connections, and whether their number is bound."""
+    load = load.sort("at_ns", maintain_order=True)
+    sent = load["at_ns"].cast(pl.Int64)
+    end_ns = max(sent[-1], load["completed_ns"].cast(pl.Int64).max() or 0)
+    answered = load["completed_ns"].cast(pl.Int64).fill_null(end_ns)
+    clients, is_bound = sharing_clients(sent.to_numpy(), answered.to_numpy())
+    return load.with_columns(client=pl.Series(clients)), is_bound
 
 
 def _sent(answer: TraceAnswer, rows: pl.DataFrame) -> SentLoad:
@@ -151,9 +178,12 @@ def _sent(answer: TraceAnswer, rows: pl.DataFrame) -> SentLoad:
 
 
 def _key_law(answer: TraceAnswer) -> str:
-    population, zipf = answer.population, answer.popularity
+    population, zipf, gaussian = answer.population, answer.popularity, answer.gaussian
     if population is None:
         return "none"
+    fits = zipf is not None and gaussian is not None and gaussian.off < zipf.off
+    if population.spread == "uneven" and fits and gaussian is not None:
+        return f"gaussian, standard deviation {gaussian.deviation:,.0f} keys"
     if population.spread == "uneven" and zipf is not None:
         return f"zipfian, theta {zipf.theta:.2f}"
     texts = {"one": "one key", "once": "each once", "even": "uniform"}

@@ -14,6 +14,8 @@ from kvmark.records.audit import ComparedFigures
 from kvmark.records.model import TIMES
 
 _NAME: Final = re.compile(r"[A-Za-z]+")
+_VERBS: Final = {"READ": ("SELECT",), "WRITE": ("INSERT", "UPDATE")}
+"""The verbs of CQL by the operations of cassandra-stress."""
 
 
 def with_own_figures(
@@ -23,8 +25,11 @@ def with_own_figures(
     rows = [row for row in imported_rows(imported) if row.throughput or row.times_ns]
     names = {one.name for one in figures}
     found: dict[str, ImportedRow] = {}
+    by_operation = any(row.operation for row in rows)
+    one_case = len({tuple(row.labels.items()) for row in rows}) == 1
     for row in rows:
-        found.setdefault(_name(row, names), row)
+        is_all = one_case and by_operation and not row.operation
+        found.setdefault(ALL if is_all else _name(row, names), row)
     if len(rows) == 1:
         found.setdefault(ALL, rows[0])
     known = [_with(one, found[one.name]) if one.name in found else one for one in figures]
@@ -40,7 +45,8 @@ def _name(row: ImportedRow, names: Iterable[str]) -> str:
         return ALL
     word = _NAME.match(text)
     verb = word[0].upper() if word else text
-    return next((one for one in (verb, verb.removesuffix("S")) if one in names), text)
+    verbs = (verb, verb.removesuffix("S"), *_VERBS.get(verb, ()))
+    return next((one for one in verbs if one in names), text)
 
 
 def _with(figures: ComparedFigures, row: ImportedRow) -> ComparedFigures:

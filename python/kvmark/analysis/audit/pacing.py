@@ -17,6 +17,8 @@ from kvmark.records.audit import LoadModel, OmissionRecord, PaceRecord
 Numbers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Lateness = tuple[float | None, Reals | None]
+"""An interval, and how late each request is; none without a pace."""
 
 _TOGETHER_NS: Final = 20_000
 """Requests within this time, without an answer between them, are one pipeline."""
@@ -36,6 +38,8 @@ _ANCHORED: Final = 0.2
 """Spread of many intervals together, as a multiple of that of as many independent ones."""
 _SLOWER: Final = 1.001
 """A pace is taken to be slower by this, so that the error of its estimate doesn't add up."""
+_BOUND: Final = 5
+"""Requests that would exceed a depth by chance, from which the depth is a bound."""
 _LATE_NS: Final = 1_000_000
 _PAUSE_NS: Final = 100_000_000
 _STALL_NS: Final = 50_000_000
@@ -119,6 +123,30 @@ class Pipelines:
         return float(np.mean(self.waiting > 0)) > _OVERLAPS and at_depth < _AT_DEPTH
 
 
+def sharing_clients(sent_ns: Numbers, answered_ns: Numbers) -> tuple[Numbers, bool]:
+    """The clients that share a pool of connections, by request, and whether their number is bound.
+
+    A request is of the client that has had its answer for longest, or of a further one if none has.
+    The number is bound if it is reached often and never exceeded. Requests are in the order of
+    their sending, without an answer outstanding until the end.
+    """
+    places = np.arange(len(sent_ns))
+    order = np.argsort(answered_ns, kind="stable")
+    before = np.searchsorted(answered_ns[order], sent_ns, side="right")
+    depth = places - np.minimum(before, places) + 1
+    deepest = np.maximum.accumulate(depth)
+    further = np.diff(deepest, prepend=0) > 0
+    # The answer that each request follows, until it is the first request of a client.
+    follows = np.where(further, places, order[np.maximum(np.cumsum(~further) - 1, 0)])
+    for _ in range(len(places).bit_length()):
+        follows = follows[follows]
+    _, clients = np.unique(follows, return_inverse=True)
+    counts = np.bincount(depth)
+    # If depths fell as before, so many would be deeper.
+    deeper = counts[-1] ** 2 / max(1, counts[-2])
+    return clients, bool(deeper >= _BOUND)
+
+
 def load_model(pipelines: Pipelines, busiest: float | None) -> tuple[LoadModel, float | None]:
     """The model, and the share of the time in which connections have an outstanding request.
 
@@ -147,12 +175,12 @@ def load_model(pipelines: Pipelines, busiest: float | None) -> tuple[LoadModel, 
     return ("paced" if scheduled else "closed"), busy
 
 
-def _is_scheduled(group: Numbers, sent_ns: Numbers) -> bool:
+def _is_scheduled(group: Numbers, sent_ns: Numbers, lag: int = _MANY) -> bool:
     """Whether intervals hardly differ, or those of many requests not much more than single ones."""
     if _unsteadiness(group, sent_ns) <= _EVEN:
         return True
-    single, many = (_spread(group, sent_ns, lag) for lag in (1, _MANY))
-    return many is not None and single is not None and many < _ANCHORED * single * _MANY**0.5
+    single, many = (_spread(group, sent_ns, one) for one in (1, lag))
+    return many is not None and single is not None and many < _ANCHORED * single * lag**0.5
 
 
 def _spread(group: Numbers, sent_ns: Numbers, lag: int) -> float | None:
@@ -177,6 +205,12 @@ def _slope(group: Numbers, x: Numbers, y: Numbers) -> tuple[float, float]:
     return slope, float((rest @ rest) / (len(x) - 2) / square) ** 0.5
 
 
+def _mean_interval(sent_ns: Numbers) -> float:
+    """The median of the means over half of the requests: a begin behind schedule doesn't count."""
+    half = len(sent_ns) // 2
+    return float(np.median(sent_ns[half:] - sent_ns[:-half])) / half
+
+
 def usual_intervals(group: Numbers, sent_ns: Numbers) -> Reals:
     """The mean interval of each group, or its median if that is far below; 0 if unknown.
 
@@ -191,14 +225,21 @@ def usual_intervals(group: Numbers, sent_ns: Numbers) -> Reals:
     starts = np.searchsorted(of[order], np.arange(groups + 1))
     known = starts[1:] > starts[:-1]
     median[known] = interval[order][((starts[1:] + starts[:-1]) // 2)[known]]
-    mean = np.bincount(of, interval, minlength=groups) / np.maximum(np.diff(starts), 1)
+    mean = np.zeros(groups)
+    first = np.searchsorted(group, np.arange(groups + 1))
+    for place in np.flatnonzero(known):
+        mean[place] = _mean_interval(sent_ns[first[place] : first[place + 1]])
     return np.where(mean <= median * _CATCHES_UP, mean, median)
 
 
-def pace(exchanges: Exchanges, model: LoadModel, busy: float | None) -> PaceRecord:
+def pace(
+    exchanges: Exchanges, model: LoadModel, busy: float | None, lateness: Lateness | None = None
+) -> PaceRecord:
     """The pace, how far requests are behind it for no reason, and pauses without any request."""
     pauses = _pauses(exchanges)
-    interval, late = (None, None) if model == "closed" else _lateness(exchanges, model)
+    interval, late = lateness or (None, None)
+    if model != "closed" and lateness is None:
+        interval, late = _lateness(exchanges, model)
     limit = max(_LATE_NS, interval or 0.0)
     return PaceRecord(
         model=model,
@@ -212,7 +253,34 @@ def pace(exchanges: Exchanges, model: LoadModel, busy: float | None) -> PaceReco
     )
 
 
-def _lateness(exchanges: Exchanges, model: LoadModel) -> tuple[float | None, Reals | None]:
+def pool_pace(
+    exchanges: Exchanges, model: LoadModel, busy: float | None, *, is_bound: bool
+) -> PaceRecord:
+    """The pace of all clients together that share connections, whose own model is given.
+
+    A request isn't late if even the client that was idle for longest had its answer just before.
+    """
+    order = np.argsort(exchanges.sent_ns, kind="stable")
+    sent, together = exchanges.sent_ns[order], np.zeros_like(order)
+    lag = min(_MANY * (int(exchanges.client.max()) + 1), len(sent) // 4 + 1)
+    idles = busy is not None and busy < _BUSY
+    if model == "paced" or (idles and _is_scheduled(together, sent, lag)):
+        model = "paced"
+    elif is_bound:
+        return pace(exchanges, model, busy)
+    else:
+        model = "open"
+    if model == "open" and _unsteadiness(together, sent) > _STEADY:
+        return pace(exchanges, model, busy, (None, None))
+    interval = _mean_interval(sent)
+    late = _behind(together, np.diff(sent) - interval * _SLOWER)
+    follows = np.diff(exchanges.client, prepend=-1) == 0
+    answered = np.roll(exchanges.answered_ns, 1)
+    is_free = ~follows | (exchanges.sent_ns - answered > _LATE_NS)
+    return pace(exchanges, model, busy, (interval, np.where(is_free[order], late, 0.0)))
+
+
+def _lateness(exchanges: Exchanges, model: LoadModel) -> Lateness:
     """The interval, and how late each request is but for slow answers; none without a pace.
 
     A request is due an interval after the one before it was due, or was sent if that was earlier.

@@ -49,7 +49,11 @@ def audit(
     *,
     to: Annotated[
         SystemName,
-        option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),
+        option(
+            "URL",
+            "Server, such as redis://HOST, memcached://HOST or cql://HOST.",
+            parser=system_name,
+        ),
     ],
     clients: int | None = number("Announced connections (default: by the command)."),
     rate: float | None = quantity(
@@ -126,14 +130,14 @@ def _audited(
     cost = measure_tap(settings)
     since_ns = time.time_ns()
     with listening() as interrupts, AuditedCommand(folder) as command:
-        opened, interrupted = _observe(
+        tap, interrupted = _observe(
             command, words, interrupts.take, (settings, trace_folder), quiet=quiet
         )
         interrupts.forget()
         exit_code, threads = command.exit_code or 0, command.threads()
         last = _last_line(command, words)
     trace = Trace.open(trace_folder)
-    load = observe(trace, opened, announced, threads)
+    load = observe(trace, tap, announced, threads)
     results = read_results(words, command.output, since_ns)
     same = counterpart(load, trace, parse_system_url(to.reveal()), tool, announced.records)
     record = AuditRecord(
@@ -160,8 +164,8 @@ def _observe(
     tap: tuple[Mapping[str, Any], Path],
     *,
     quiet: bool,
-) -> tuple[int, bool]:
-    """Runs the command to its end; the number of its connections, and whether the user ended it.
+) -> tuple[TapProgress, bool]:
+    """Runs the command to its end; the tap's last progress, and whether the user ended it.
 
     Raises:
         KvmarkError: the command or the tap can't start, or nothing was sent.
@@ -169,11 +173,12 @@ def _observe(
     from kvmark.trace.recording import record as record_trace
 
     settings, trace = tap
-    tool, opened, interrupted = Path(words[0]).name, 0, False
+    tool, interrupted = Path(words[0]).name, False
+    last: list[TapProgress] = []
 
     def continues(progress: TapProgress) -> bool:
-        nonlocal opened, interrupted
-        opened = progress.connections
+        nonlocal interrupted
+        last[:] = [progress]
         if not command.is_started:
             host, _, port = progress.listens.rpartition(":")
             filled = [word.replace(_HOST, host).replace(_PORT, port) for word in words]
@@ -200,7 +205,7 @@ def _observe(
         if interrupted:
             raise Interrupted(f"interrupted before {tool} sent anything") from problem
         raise RunError(f"{tool} sent nothing to {_HOST}:{_PORT}{end}{why}") from problem
-    return opened, interrupted
+    return last[0], interrupted
 
 
 def _last_line(command: AuditedCommand, words: Sequence[str]) -> str:
@@ -231,7 +236,7 @@ def _collected(
     from kvmark.trace.folder import sentences
 
     # A shell would quote the braces.
-    text = re.sub(r"'(\{(?:host|port)\})'", r"\1", shlex.join(redacted_command(words)))
+    text = re.sub(r"'([\w@%+=:,./{}-]+)'", r"\1", shlex.join(redacted_command(words)))
     kind = Format("audit", "an audit", None, lambda _: None, lambda _: None)
     made = Collector(Source(record.tool, f"{text}\n".encode(), text), kind, record.tool)
     made.said["command"], made.notes = text, sentences(told)

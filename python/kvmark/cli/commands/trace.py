@@ -54,7 +54,11 @@ def record(
     listen: Annotated[str, option("[HOST:]PORT", "Address for clients; default HOST 127.0.0.1.")],
     to: Annotated[
         SystemName,
-        option("URL", "Server, such as redis://HOST or memcached://HOST.", parser=system_name),
+        option(
+            "URL",
+            "Server, such as redis://HOST, memcached://HOST or cql://HOST.",
+            parser=system_name,
+        ),
     ],
     output: Folder,
     hash_key: HashKey = None,

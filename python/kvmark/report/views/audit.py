@@ -66,7 +66,11 @@ def audit_facts(audit: AuditRecord) -> Iterator[Fact]:
 
 def _load(audit: AuditRecord) -> str:
     connections, pace = audit.connections, audit.pace
-    parts = [_MODELS[pace.model], _count(connections.at_once, "connection")]
+    model, where = _MODELS[pace.model], _count(connections.at_once, "connection")
+    if connections.clients is not None:
+        model = model.partition(",")[0]
+        where = f"up to {_count(connections.clients, 'request')} at once on {where}"
+    parts = [model, where]
     if connections.pipeline > 1:
         parts.append(f"{connections.pipeline} requests at once")
     if pace.interval_ns is not None:

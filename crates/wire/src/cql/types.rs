@@ -5,14 +5,15 @@
 
 use std::fmt;
 
-use crate::frame::Reader;
+use crate::cql::Reader;
 
 /// Depth of types within types.
 const DEPTH_MAX: u32 = 32;
 
 /// A type without elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NativeType {
+#[expect(missing_docs, reason = "the names are CQL's")]
+pub enum NativeType {
     Ascii,
     BigInt,
     Blob,
@@ -62,7 +63,7 @@ const NATIVES: [(u16, &str, NativeType); 20] = [
 impl NativeType {
     /// Whether a vector stores elements of this type without their lengths. Some types of fixed
     /// width aren't stored in this way.
-    pub(crate) const fn is_fixed_in_vectors(self) -> bool {
+    pub const fn is_fixed_in_vectors(self) -> bool {
         matches!(
             self,
             Self::BigInt
@@ -79,12 +80,16 @@ impl NativeType {
 
 /// The type of a column, of a bind marker or of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnType {
+pub enum ColumnType {
+    /// A type without elements.
     Native(NativeType),
+    /// A list.
     List(Box<Self>),
+    /// A set.
     Set(Box<Self>),
     /// The types of keys and values.
     Map(Box<[Self; 2]>),
+    /// The types of the elements.
     Tuple(Vec<Self>),
     /// The name of a user-defined type, and the types of its fields.
     UserDefined(String, Vec<Self>),
@@ -114,7 +119,7 @@ impl fmt::Display for ColumnType {
 
 impl ColumnType {
     /// Reads a type; `None` if it is truncated or nested too deeply. Unknown types are blobs.
-    pub(crate) fn read(body: &mut Reader<'_>) -> Option<Self> {
+    pub fn read(body: &mut Reader<'_>) -> Option<Self> {
         Self::nested(body, 0)
     }
 
@@ -200,20 +205,20 @@ struct Class<'a> {
 
 /// A column or a bind marker as described in a result.
 #[derive(Clone, Debug)]
-pub(crate) struct Column<'a> {
-    pub(crate) keyspace: &'a [u8],
-    pub(crate) table: &'a [u8],
-    pub(crate) name: &'a [u8],
-    pub(crate) typ: ColumnType,
+pub struct Column<'a> {
+    /// Its keyspace.
+    pub keyspace: &'a [u8],
+    /// Its table.
+    pub table: &'a [u8],
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its type.
+    pub typ: ColumnType,
 }
 
 impl<'a> Column<'a> {
     /// Reads a description of columns, which may be `of_one_table`; `None` if it is truncated.
-    pub(crate) fn read_all(
-        body: &mut Reader<'a>,
-        count: usize,
-        of_one_table: bool,
-    ) -> Option<Vec<Self>> {
+    pub fn read_all(body: &mut Reader<'a>, count: usize, of_one_table: bool) -> Option<Vec<Self>> {
         let mut place: [&[u8]; 2] = [&[]; 2];
         if of_one_table && count > 0 {
             place = [body.short_bytes()?, body.short_bytes()?];
@@ -234,7 +239,7 @@ impl<'a> Column<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::put_short;
+    use crate::cql::put_short;
 
     #[test]
     fn every_type_is_read_and_named() {
