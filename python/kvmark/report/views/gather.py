@@ -172,6 +172,7 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
             answer,
             resources=chart_data.resource_course(run),
             failures=chart_data.failure_course(run),
+            attempts=chart_data.attempt_course(run),
             spread=chart_data.time_spread(run),
         )
     if page_runs <= MOST_CURVES:
