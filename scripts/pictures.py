@@ -51,9 +51,9 @@ SHOWN = (
 """A simulated store that stands still for a while, and later refuses its clients."""
 RECOVERY: Final = ROOT / "docs" / "guide" / "recover.svg"
 SPIKE: Final = (
-    "ycsb/c --system sim:?clock=virtual&mean_us=1000 --retry 3,timeout=100ms --clients 600"
+    "ycsb/c --system sim:?clock=virtual&mean_us=1000 --retry 3,timeout=100ms --clients 1080"
     " --rate steps:450/10s,1800/5s,450/30s --arrival poisson --duration 45s --load never"
-    " --interval 200ms --workers 1"
+    " --interval 200ms --workers 1 --stall-limit off"
 )
 """What `kvmark recover --rate 450` executes on a server that completes 1,000 requests a second."""
 LOOKED_AT_S: Final = 45

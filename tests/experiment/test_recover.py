@@ -108,3 +108,21 @@ def test_wrong_use_is_one_sentence(
     assert answer is None
     assert told.startswith(f"kvmark: {sentence}")
     assert told.count("\n") == 1
+
+
+def test_a_run_reports_its_attempts(program: Program) -> None:
+    system = "sim:?clock=virtual&mean_us=100&error_share=0.2"
+    words = ("run", "ycsb/f", "--system", system, "--operations", "20k", "--retry", "3")
+    done = program(*words, "--json", "-q")
+    (phase,) = done.json["summary"]["phases"]
+    attempts, by_name = phase["attempts"], {one["operation"]: one for one in phase["operations"]}
+    failed = sum(phase["errors"].values())
+    assert attempts["given_up"] == failed > 0
+    made = by_name["ATTEMPT"]["count"] + sum(by_name["ATTEMPT"]["others"].values())
+    assert attempts["attempts"] == made
+    # Each request has 1 + 0.2 + 0.04 attempts, and half of the operations two requests.
+    assert attempts["per_operation"] == pytest.approx(1.24 * 1.5, rel=0.02)
+    assert attempts["retried"] == pytest.approx(0.24 * 1.5 * 20_000, rel=0.05)
+    text = program(*words, "-q").out
+    assert f"{failed} operations given up" in text
+    assert "1 client, at most 3 attempts" in text

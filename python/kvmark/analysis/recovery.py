@@ -113,7 +113,7 @@ def recovery(
         "end": after[-(len(after) // 4 or 1) :],
     }
     parts = tuple(_part(name, of) for name, of in named.items() if of)  # type: ignore[arg-type]
-    carried = parts[0].goodput >= _NEAR * rate
+    carried = _carries(parts[0], rate)
     reason = limited
     if not carried and not limited:
         reason = f"{parts[0].goodput:,.0f} of {rate:,.0f} ops/s succeeded before the trigger"
@@ -135,6 +135,12 @@ def least_goodput(before: Sequence[_Row]) -> float:
     error = stdev(rates) * math.sqrt(1 / _TOGETHER + 1 / len(rates))
     mean = fmean(rates)
     return min(_NEAR * mean, mean - t_quantile(len(rates) - 1, _CERTAIN) * error)
+
+
+def _carries(before: RecoveryPart, rate: float) -> bool:
+    """Whether the goodput is the base rate, within three standard errors of Poisson arrivals."""
+    error = math.sqrt(rate * NS_PER_S / (before.end_ns - before.start_ns))
+    return before.goodput + 3 * error >= _NEAR * rate
 
 
 def _outcome(first: int | None, *, carried: bool, limited: bool) -> RecoveryOutcome:

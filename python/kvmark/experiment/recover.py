@@ -171,13 +171,13 @@ class RecoverySearch(Design):
         )
 
     def _clients(self, rate: float) -> int:
-        """As many as operations may be in flight if each lasts as long as it can."""
+        """Twice as many as are in flight on average if each lasts as long as it can."""
         longest = [self.spec.retry_of(group) for group in self.spec.active_groups]
         policy_ns = next((policy.longest_ns for policy in longest if policy), None)
         longest_ns = policy_ns or self.spec.timeout_ns
         if longest_ns is None:
             return _UNLIMITED
-        most = math.ceil(rate * self.trigger.factor * longest_ns / _NS_PER_S)
+        most = math.ceil(2 * rate * self.trigger.factor * longest_ns / _NS_PER_S)
         return min(max(most, _LEAST_CLIENTS), _MOST_CLIENTS)
 
 
