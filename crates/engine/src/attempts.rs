@@ -49,7 +49,7 @@ pub(crate) struct Attempts {
     pub(crate) due_ns: u64,
     /// The last one.
     pub(crate) last: Executed,
-    /// Whether the last one was the only remaining one, and is recorded.
+    /// Whether no further one is made after the last one, which is recorded.
     pub(crate) are_over: bool,
 }
 
