@@ -27,8 +27,8 @@ from kvmark.cli.run_options import parse_run
 from kvmark.plan.compile import compile_run
 from kvmark.records import Records, Run, RunFolder, TimeName, close_run, files
 from kvmark.records.watch import Watch
-from kvmark.report.views.figures import quantile_figure
-from kvmark.report.views.gather import run_answer
+from kvmark.report.views.figures import course_figures, quantile_figure
+from kvmark.report.views.gather import run_answer, with_figures
 from kvmark.report.views.run import charts_text
 from kvmark.run.context import RunContext
 from kvmark.run.execution import execute
@@ -49,6 +49,13 @@ SHOWN = (
     " --workers 1"
 )
 """A simulated store that stands still for a while, and later refuses its clients."""
+RECOVERY: Final = ROOT / "docs" / "guide" / "recover.svg"
+SPIKE: Final = (
+    "ycsb/c --system sim:?clock=virtual&mean_us=1000 --retry 3,timeout=100ms --clients 1080"
+    " --rate steps:450/10s,1800/5s,450/30s --arrival poisson --duration 45s --load never"
+    " --interval 200ms --workers 1 --stall-limit off"
+)
+"""What `kvmark recover --rate 450` executes on a server that completes 1,000 requests a second."""
 LOOKED_AT_S: Final = 45
 WIDTH: Final = 80
 FONTS: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
@@ -103,6 +110,14 @@ def terminal(folder: Path, pictures: Path = TERMINAL) -> None:
     save_terminal(pictures / "live.svg", display_of(ended.path, folder).block())
     answer = run_answer(close_run(ended.path), text_width=WIDTH)
     save_terminal(pictures / "end.svg", charts_text(answer, WIDTH))
+
+
+def recovery(folder: Path) -> None:
+    """Draws attempts and goodput around a spike that a queue doesn't recover from."""
+    run = close_run(executed(parse_run(shlex.split(SPIKE)).spec, folder).path)
+    answer = with_figures(run_answer(run), run, page_runs=1)
+    drawn = (figure for figure in course_figures(answer) if figure.name == "attempts")
+    next(drawn).save(RECOVERY)
 
 
 def display_of(run: Path, folder: Path) -> LiveDisplay:
@@ -161,7 +176,7 @@ def main() -> int:
     """Draws every picture."""
     # The terminal that this runs in is not the one that is shown.
     os.environ["COLUMNS"] = str(WIDTH)
-    for draw in (coordinated_omission, terminal):
+    for draw in (coordinated_omission, terminal, recovery):
         with tempfile.TemporaryDirectory(prefix="kvmark-") as folder:
             draw(Path(folder))
     return 0

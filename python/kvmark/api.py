@@ -165,6 +165,7 @@ def run(  # noqa: PLR0913 - they are the options of the command
     warmup: str | None = None,
     interval: str | None = None,
     timeout: str | None = None,
+    retry: str | None = None,
     seed: int = 1,
     tags: Sequence[str] = (),
     more: Sequence[str] = (),
@@ -185,7 +186,7 @@ def run(  # noqa: PLR0913 - they are the options of the command
     given = {
         "clients": clients, "rate": rate, "arrival": arrival, "duration": duration,
         "operations": operations, "records": records, "warmup": warmup, "interval": interval,
-        "timeout": timeout, "seed": seed,
+        "timeout": timeout, "retry": retry, "seed": seed,
     }  # fmt: skip
     arguments = [str(workload), "--system", system]
     for name, value in given.items():

@@ -56,7 +56,10 @@ def words_of(command: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("option", "commands"), [
-    ("--stall-limit", {"run", "replay", "ycsb", "stress", "app", "ab", "capacity", "study"}),
+    ("--stall-limit", {
+        "run", "replay", "ycsb", "stress", "app", "ab", "capacity", "recover", "study",
+    }),
+    ("--retry", {"run", "replay", "capacity", "recover"}),
     ("--runs", EVERY.keys() - WITHOUT_RUNS),
     ("--quiet", EVERY.keys() - SILENT),
     ("-q", EVERY.keys() - SILENT - {"app"}),

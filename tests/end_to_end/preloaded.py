@@ -20,12 +20,12 @@ from typing import Any
 from known_documents import checked
 
 COMMANDS = (
-    "ab", "audit", "capacity", "compare", "doctor", "import_", "run", "runs", "show", "study_run",
-    "up_run",
+    "ab", "audit", "capacity", "compare", "doctor", "import_", "recover", "run", "runs", "show",
+    "study_run", "up_run",
 )  # fmt: skip
 PARTS = (
     "cli.live", "report.model.page", "report.format.terminal", "run.execution",
-    "experiment.capacity", "experiment.interleaved_ab",
+    "experiment.capacity", "experiment.interleaved_ab", "experiment.recover",
     "frontends.cassandra_stress.execution", "frontends.yugabyte_apps.execution",
     "frontends.ycsb.execution",
 )  # fmt: skip

@@ -25,6 +25,10 @@ CAPACITY = (
     f"capacity ycsb/c --load never --system {SLOW} --interval 20ms --slo 'p99<50ms' --clients 4"
     f" --duration 200ms --warmup 50ms --within 30% --repetitions 2 {OWN}"
 )
+RECOVER = (
+    f"recover ycsb/c --load never --system {SLOW} --rate 500 --before 1s --limit 1s --interval 50ms"
+    f" --trigger 'rate x2 for 100ms' --search --within 50% --confirm 0 {OWN}"
+)
 YCSB = (
     f"ycsb --system {SLOW} --workloads load,a,c --records 200 --operations 800 --repetitions 3"
     f" --report none {OWN}"
@@ -116,7 +120,7 @@ def test_repetitions_of_imitated_tools_continue(kvmark: Kvmark, words: str) -> N
     assert journal(kvmark)[: len(before)] == before
 
 
-@pytest.mark.parametrize("words", [AB, CAPACITY, YCSB], ids=["ab", "capacity", "ycsb"])
+@pytest.mark.parametrize("words", [AB, CAPACITY, RECOVER, YCSB], ids=lambda words: words.split()[0])
 def test_other_options_make_another_experiment(kvmark: Kvmark, words: str) -> None:
     sentence = kvmark.refuses(words, "--seed", "7", "--resume")
     assert f"no {words.split(maxsplit=1)[0]} with these words was begun in" in sentence

@@ -239,6 +239,8 @@ ARGUMENTS = {
     " --candidate '--system null:' --max-blocks 4",
     "capacity": "ycsb/c --system null: --slo 'p99<1h' --records 10 --from 100 --duration 50ms"
     " --warmup 1ms",
+    "recover": "ycsb/c --system null: --records 10 --rate 100 --before 1s --limit 1s"
+    " --trigger 'rate x2 for 100ms' --warmup 1ms --interval 50ms",
     "study": "smoke --system null: --only clients=1 --only value_size=10 --repetitions 1"
     " --report none",
     "trace record": "--to 127.0.0.1:1 -o recorded.trace --listen 127.0.0.1:1",

@@ -124,6 +124,7 @@ def test_a_case_of_a_study_is_named_by_its_levels() -> None:
     [
         ({"ab": {"name": "ab:1", "side": "base", "block": 2}}, ("ab:1", 2), 2),
         ({"capacity": {"name": "capacity:1", "number": 4, "rate": 10}}, ("capacity:1", 4), 4),
+        ({"recover": {"name": "recover:1", "number": 2}}, ("recover:1", 2), 2),
         ({"study": {"id": "s", "repetition": 1}}, ("s", 1), 1),
         ({"sequence": {"records": 10, "repetition": 3}}, None, 3),
         ({}, None, None),

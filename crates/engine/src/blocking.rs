@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::first_record::FirstRecordWait;
 use crate::operation::{Bound, Operation};
 use crate::queue::{HandoffGuard, HandoffLock};
-use crate::scheduled::ScheduledOp;
+use crate::scheduled::{Executed, ScheduledOp};
 use crate::sequence::PhaseSequence;
 use crate::sleep::{Sleep, Until};
 use crate::source::{Schedule, SharedArrivals, Source};
@@ -79,13 +79,35 @@ impl<C: Clock> ThreadClient<'_, C> {
                     // wrong values.
                     let said = (answer == done.outcome).then(|| session.last_failure()).flatten();
                     recorder.note_failure(operation.phase(), done.outcome, said.as_deref());
+                    (ended, ready_ns) = self.end_failed(&mut operation, done, &reply);
+                } else {
+                    ended = operation.end(done, reply.rows, &reply);
+                    ready_ns = completed_ns;
                 }
-                ended = operation.end(done, reply.rows, &reply);
-                ready_ns = completed_ns;
             }
             if shared {
                 self.let_others_go_on(source, &operation);
             }
+        }
+    }
+
+    /// Ends a failed request, or waits until its next attempt is due. Returns whether the operation
+    /// is complete, and when the client was free.
+    #[cold]
+    #[inline(never)]
+    fn end_failed(
+        &self,
+        operation: &mut Operation<'_>,
+        done: Executed,
+        reply: &Reply,
+    ) -> (bool, u64) {
+        match operation.retry(done, reply) {
+            Some(due_ns) if self.wait_until(due_ns) => (false, due_ns),
+            Some(_) => {
+                operation.end_in_pause();
+                (true, self.clock.now_ns())
+            }
+            None => (operation.end_failed(done, reply.rows, reply), done.completed_ns),
         }
     }
 

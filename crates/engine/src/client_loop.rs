@@ -113,7 +113,8 @@ enum State {
     Next(ScheduledOp),
     /// Has the next operation, which waits for others that it must not overtake.
     Held(ScheduledOp),
-    /// The second part of the operation must be submitted.
+    /// The operation's next request must be submitted, when it is due: its second part, or another
+    /// attempt.
     Part,
     UnderWay,
     Ended,
@@ -324,9 +325,12 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
             if due_ns >= end_ns && now_ns >= end_ns {
                 self.waiting.pop();
                 let state = &mut self.clients[ticket as usize].state;
-                let has_next = matches!(std::mem::replace(state, State::Ended), State::Next(_));
+                let state = std::mem::replace(state, State::Ended);
                 self.going -= 1;
-                if has_next {
+                if matches!(state, State::Part) {
+                    self.clients[ticket as usize].operation.end_in_pause();
+                }
+                if matches!(state, State::Part | State::Next(_)) {
                     self.release(ticket, now_ns);
                 }
             } else if due_ns <= now_ns {
@@ -455,6 +459,15 @@ impl<'a, C: Clock> ClientLoop<'a, C> {
         let done = operation.judge(client.issued_ns, at_ns, answer, reply);
         if done.outcome.is_failure() {
             self.recorder.note_failure(operation.phase(), done.outcome, why);
+            if let Some(due_ns) = operation.retry(done, reply) {
+                client.state = State::Part;
+                if due_ns > at_ns {
+                    self.wait_until(due_ns, ticket);
+                } else {
+                    self.ready.push_back(ticket);
+                }
+                return;
+            }
         }
         // A failed request has no rows.
         let rows = if why.is_some() { 0 } else { reply.rows };

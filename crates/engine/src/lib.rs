@@ -8,6 +8,7 @@
 //! operation is due. The engine stamps issue and completion. A late operation is never skipped. The
 //! engine names no system.
 
+mod attempts;
 mod blocking;
 mod calibrate;
 mod claims;

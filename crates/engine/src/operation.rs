@@ -7,6 +7,7 @@ use kvmark_plan::{FieldChoice, Kind, Outcome};
 use kvmark_record::{Action, Sample};
 use kvmark_workload::{ArgumentBuffer, Draw, RecordRef, TapedContent, ValueBuffer};
 
+use crate::attempts::Attempts;
 use crate::claims::Claim;
 use crate::op_log::Ended;
 use crate::scheduled::Executed;
@@ -29,7 +30,7 @@ pub(crate) struct Operation<'a> {
     ticket: Ticket,
     /// Whether values that are read are compared with the expected ones.
     checked: bool,
-    /// Whether bound values are needed for that, or for the log.
+    /// Whether bound values are needed for that, for the log, or for further attempts.
     kept: bool,
     /// Whether operations aren't just drawn: they come from a tape, read records back, or expect
     /// properties of them.
@@ -48,6 +49,8 @@ pub(crate) struct Operation<'a> {
     expected: Option<Expected>,
     /// The operation's data on a tape, if it comes from one.
     pub(crate) taped_op: TapedOp,
+    /// The attempts so far, in a group with a retry policy.
+    attempts: Attempts,
     /// The read of a read-modify-write whose update is in flight, and its number of records.
     read: Option<(Executed, u64)>,
     /// The bound values if they are needed when the answer arrives.
@@ -77,7 +80,10 @@ impl<'a> Operation<'a> {
     ) -> Self {
         let group = &sequence.phases[0].groups[seat];
         let checked = group.checks_fully || sequence.scan.is_some();
-        let logged = sequence.phases.iter().any(|phase| phase.groups[seat].logged);
+        let any = |is_it: fn(&GroupShared) -> bool| {
+            sequence.phases.iter().any(|phase| is_it(&phase.groups[seat]))
+        };
+        let logged = any(|group| group.logged) && recorder.log_writer().is_some();
         Self {
             sequence,
             seat,
@@ -85,7 +91,7 @@ impl<'a> Operation<'a> {
             recorder,
             ticket,
             checked,
-            kept: checked || (logged && recorder.log_writer().is_some()),
+            kept: checked || logged || any(|group| group.retries.is_some()),
             special: is_special(sequence, group),
             unpaced: false,
             counts: recorder.counts_of(sequence.counter(0, group.group)),
@@ -95,6 +101,7 @@ impl<'a> Operation<'a> {
             draw: NOTHING,
             expected: None,
             taped_op: TapedOp::NOTHING,
+            attempts: Attempts::NONE,
             read: None,
             own: Bound::default(),
         }
@@ -265,6 +272,70 @@ impl<'a> Operation<'a> {
         Executed { issued_ns, completed_ns, outcome }
     }
 
+    /// Takes a failed attempt. Returns when the next one is due; `None` if it was the last. No
+    /// attempt is due after the end of the phase sequence.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn retry(&mut self, done: Executed, reply: &Reply) -> Option<u64> {
+        let retries = self.group.retries.as_ref()?;
+        let made = self.attempts.made + 1;
+        let pause_ns = retries.pause_ns(self.turn.number, made, done.outcome)?;
+        let due_ns = done.completed_ns.saturating_add(pause_ns);
+        if due_ns >= self.sequence.end_ns() {
+            return None;
+        }
+        self.remember(&done, reply);
+        self.record_attempt(&done);
+        (self.attempts.due_ns, self.attempts.last) = (due_ns, done);
+        Some(due_ns)
+    }
+
+    /// Ends the operation before its next attempt, because the phase sequence has ended.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_in_pause(&mut self) {
+        self.attempts.are_over = true;
+        self.end_failed(self.attempts.last, 0, &Reply::default());
+    }
+
+    /// As [`Self::end`], outside of the path of successful operations.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_failed(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
+        self.end(done, rows, reply)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_attempt(&mut self, done: &Executed) {
+        let (intended_ns, free_ns) = match (self.attempts.made, &self.read) {
+            (0, Some((read, _))) => (read.completed_ns, read.completed_ns),
+            (0, None) if self.unpaced => (done.issued_ns, self.free_ns),
+            (0, None) => (self.turn.intended_ns, self.free_ns),
+            _ => (self.attempts.due_ns, self.attempts.due_ns),
+        };
+        if self.attempts.made == 0 {
+            self.attempts.issued_ns = done.issued_ns;
+        }
+        self.attempts.made += 1;
+        let attempt = sample(Action::Attempt, intended_ns, free_ns, done, 0);
+        self.recorder.record(self.turn.phase, self.group.group, &attempt);
+    }
+
+    /// The request with all its attempts, after the last one.
+    #[inline(never)]
+    fn end_attempts(&mut self, done: Executed) -> Executed {
+        if !self.attempts.are_over {
+            self.record_attempt(&done);
+        }
+        let issued_ns = std::mem::replace(&mut self.attempts, Attempts::NONE).issued_ns;
+        let whole = Executed { issued_ns, ..done };
+        if self.read.is_none() {
+            self.intend(&whole);
+        }
+        whole
+    }
+
     /// Takes an executed request. Returns whether the operation is complete.
     #[inline(always)]
     pub(crate) fn end(&mut self, done: Executed, rows: u64, reply: &Reply) -> bool {
@@ -326,6 +397,8 @@ impl<'a> Operation<'a> {
     #[inline(never)]
     fn end_part(&mut self, done: Executed, rows: u64) -> bool {
         let group = self.group.group;
+        let retries = self.group.retries.is_some();
+        let done = if retries { self.end_attempts(done) } else { done };
         let Some((read, read_rows)) = self.read else {
             self.intend(&done);
             let action = Action::Part(Kind::Read);
@@ -348,9 +421,26 @@ impl<'a> Operation<'a> {
 
     #[inline(always)]
     fn end_whole(&mut self, whole: &Executed, rows: u64) {
-        if self.group.logged {
-            self.log(*whole);
+        if self.group.ends_apart {
+            return self.end_apart(*whole, rows);
         }
+        self.complete(whole, rows);
+    }
+
+    /// As [`Self::complete`], with the operation's attempts and the log.
+    #[inline(never)]
+    fn end_apart(&mut self, mut whole: Executed, rows: u64) {
+        if self.group.retries.is_some() && self.draw.kind != Kind::ReadModifyWrite {
+            whole = self.end_attempts(whole);
+        }
+        if self.group.logged {
+            self.log(whole);
+        }
+        self.complete(&whole, rows);
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, whole: &Executed, rows: u64) {
         let action = self.draw.statement.map_or(Action::Kind(self.draw.kind), Action::Statement);
         let ended = sample(action, self.turn.intended_ns, self.free_ns, whole, rows);
         self.recorder.complete(self.turn.phase, self.group.group, self.counts, &ended);
@@ -361,7 +451,6 @@ impl<'a> Operation<'a> {
     }
 
     /// Logs the operation if a log is written.
-    #[inline(never)]
     fn log(&self, whole: Executed) {
         if let Some(log_writer) = self.recorder.log_writer() {
             log_writer.write(&Ended {

@@ -9,6 +9,7 @@ use kvmark_plan::{
 };
 use kvmark_workload::{InsertSequence, Stream, seed_of};
 
+use crate::attempts::Retries;
 use crate::error::EngineError;
 use crate::scheduled::PhaseNumbers;
 use crate::source::{OperationNumbers, RoundRobin, clients_of};
@@ -70,6 +71,10 @@ pub(crate) struct GroupShared {
     pub(crate) history: Option<HistoryWriter>,
     /// Whether operations are logged.
     pub(crate) logged: bool,
+    /// Further attempts of failed requests.
+    pub(crate) retries: Option<Retries>,
+    /// Whether the end of an operation takes more than its record: a log, or attempts.
+    pub(crate) ends_apart: bool,
     /// The statements of the mix, in order.
     pub(crate) statements: Vec<Option<u32>>,
     /// Whether the operations come from a tape.
@@ -258,7 +263,11 @@ pub(crate) fn begin(
             let expected = tags.and_then(|tags| expected(plan, &compiled, tags));
             let history = written.as_ref();
             let history = history.map(|it| HistoryWriter::new(it, &compiled, phase.name, plan));
-            GroupShared { operations, expected, history, logged, ..compiled }
+            let seed = seed_of(plan.seeds.schedule, index as u32, active.group);
+            let policy = plan.groups[active.group as usize].retry;
+            let retries = policy.map(|policy| Retries::new(policy, seed));
+            let ends_apart = logged || retries.is_some();
+            GroupShared { operations, expected, history, logged, retries, ends_apart, ..compiled }
         });
         phases.push(ActivePhase { index, start_ns, groups: groups.collect() });
     }
@@ -308,6 +317,8 @@ fn compile(
         group: index as usize,
         history: None,
         logged: false,
+        retries: None,
+        ends_apart: false,
         stream,
         operations: operations.map(|all| match group.arrival {
             Arrival::Closed { .. } => turns.closed_numbers().of_first(all),

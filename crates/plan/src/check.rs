@@ -146,6 +146,10 @@ impl Plan {
         ensure(window, format!("{place}.keys"), "the newest must be at least one record")?;
         check_size(&group.scan_length, &format!("{place}.scan_length"))?;
         check_arrival(&group.arrival, &format!("{place}.arrival"))?;
+        let retry = group.retry.as_ref();
+        let usable = retry.is_none_or(|it| it.attempts > 1 && it.backoff_ns <= it.backoff_limit_ns);
+        let problem = "needs at least two attempts, and a backoff up to its limit";
+        ensure(usable, format!("{place}.retry"), problem)?;
         let taped = matches!(group.arrival, Arrival::Tape { .. });
         let single = |index: u32| {
             let statement = &self.statements[index as usize];

@@ -29,6 +29,33 @@ pub struct Group {
     pub scan_length: SizeLaw,
     /// The check of values that are read.
     pub check_values: ValueCheck,
+    /// Further attempts of failed requests; none for one attempt each.
+    pub retry: Option<RetryPolicy>,
+}
+
+/// When a request that failed is made again, as applications do it. Each attempt has the plan's
+/// limit on service time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// Most attempts, the first one included.
+    pub attempts: u32,
+    /// How a pause is drawn.
+    pub jitter: Jitter,
+    /// The pause after the first attempt. It doubles with each further one.
+    pub backoff_ns: u64,
+    /// The longest pause.
+    pub backoff_limit_ns: u64,
+}
+
+/// How the pause between two attempts is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Jitter {
+    /// As long as the policy states.
+    None,
+    /// Uniform between 0 and that.
+    Full,
 }
 
 /// What values that are read must be.

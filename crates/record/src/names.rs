@@ -9,19 +9,25 @@ pub enum Action {
     Kind(Kind),
     /// The read or the update inside a read-modify-write.
     Part(Kind),
+    /// An attempt of a request that may be made several times.
+    Attempt,
     /// The plan's statement of this index.
     Statement(u32),
 }
 
+/// The name of attempts.
+const ATTEMPT: &str = "ATTEMPT";
+
 impl Action {
-    /// Number of actions in every plan: kinds and parts.
-    pub(crate) const FIXED: usize = 2 * Kind::ALL.len();
+    /// Number of actions in every plan: kinds, parts and attempts.
+    pub(crate) const FIXED: usize = 2 * Kind::ALL.len() + 1;
 
     #[inline]
     pub(crate) const fn index(self) -> usize {
         match self {
             Self::Kind(kind) => kind as usize,
             Self::Part(kind) => Kind::ALL.len() + kind as usize,
+            Self::Attempt => Self::FIXED - 1,
             Self::Statement(index) => Self::FIXED + index as usize,
         }
     }
@@ -29,8 +35,10 @@ impl Action {
     const fn at(index: usize) -> Self {
         if index < Kind::ALL.len() {
             Self::Kind(Kind::ALL[index])
-        } else if index < Self::FIXED {
+        } else if index < Self::FIXED - 1 {
             Self::Part(Kind::ALL[index - Kind::ALL.len()])
+        } else if index < Self::FIXED {
+            Self::Attempt
         } else {
             Self::Statement((index - Self::FIXED) as u32)
         }
@@ -38,7 +46,7 @@ impl Action {
 
     /// Whether it is a part of another operation, which is recorded, too.
     pub(crate) const fn is_part(self) -> bool {
-        matches!(self, Self::Part(_))
+        matches!(self, Self::Part(_) | Self::Attempt)
     }
 }
 
@@ -89,6 +97,7 @@ impl Names {
     pub(crate) fn operation(&self, action: Action) -> &str {
         match action {
             Action::Kind(kind) | Action::Part(kind) => kind.name(),
+            Action::Attempt => ATTEMPT,
             Action::Statement(index) => &self.statements[index as usize],
         }
     }
@@ -96,7 +105,7 @@ impl Names {
     /// Name of a series: the operation, and the outcome unless it is ok.
     pub(crate) fn series(&self, key: SeriesKey) -> String {
         let own = self.operation(key.action);
-        let name = if key.action.is_part() {
+        let name = if matches!(key.action, Action::Part(_)) {
             format!("{}.{own}", Kind::ReadModifyWrite.name())
         } else {
             own.to_owned()
@@ -128,6 +137,7 @@ mod tests {
         assert_eq!(name(Action::Part(Kind::Update), Outcome::Ok), "READ-MODIFY-WRITE.UPDATE");
         let failed = name(Action::Part(Kind::Read), Outcome::Timeout);
         assert_eq!(failed, "READ-MODIFY-WRITE.READ.timeout");
+        assert_eq!(name(Action::Attempt, Outcome::Timeout), "ATTEMPT.timeout");
         assert_eq!(name(Action::Statement(0), Outcome::Connection), "GET.connection");
     }
 }

@@ -23,7 +23,7 @@ impl Recorder {
     ///
     /// # Panics
     /// When the plan has no group of that index.
-    #[inline]
+    #[inline(always)]
     pub fn record(&mut self, group: usize, sample: &Sample) {
         self.current.groups[group].record(sample);
     }

@@ -265,7 +265,7 @@ pub struct TotalRecord {
     pub group: String,
     /// Name of the kind.
     pub operation: String,
-    /// Whether these are parts of read-modify-writes; leave them out of sums.
+    /// Whether these are parts of read-modify-writes, or attempts; leave them out of sums.
     pub part: bool,
     /// How they ended.
     pub outcome: Outcome,

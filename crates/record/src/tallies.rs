@@ -62,7 +62,7 @@ impl GroupTallies {
         self.series[index].get_or_insert_default()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&mut self, sample: &Sample) {
         let key = SeriesKey { action: sample.action, outcome: sample.outcome };
         let series = match &mut self.series[key.index()] {

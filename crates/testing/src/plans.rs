@@ -37,6 +37,7 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
             write_fields: FieldChoice::One,
             scan_length: SizeLaw::Uniform { min: 1, max: 100 },
             check_values: ValueCheck::None,
+            retry: None,
         }],
         phases: vec![Phase {
             name: PhaseName::Measure,

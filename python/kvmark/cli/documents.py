@@ -21,6 +21,7 @@ from kvmark.analysis.capacity import Capacity
 from kvmark.analysis.compare.comparison import Comparison
 from kvmark.analysis.compare.history import History
 from kvmark.analysis.compare.selection import ExcludedRun
+from kvmark.analysis.recovery import Recovery
 from kvmark.analysis.scaling import ScalingLaw
 from kvmark.analysis.study import ProxyCosts, StudyEffect, StudyRow
 from kvmark.analysis.summary.imported import ImportedRow
@@ -126,6 +127,10 @@ _FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "capacity": {
         "workload": str, "system": str, "objectives": _IDS, "tag": str,
         "capacity": Estimate | None, "search": Capacity, "sentence": str,
+    },
+    "recovery": {
+        "workload": str, "system": str, "trigger": str, "limit_ns": int, "tag": str,
+        "recoveries": tuple[Recovery, ...], "search": Capacity | None, "sentence": str,
     },
     "study": {
         "study": str, "rows": tuple[StudyRow, ...], "effects": tuple[StudyEffect, ...],

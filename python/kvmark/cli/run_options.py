@@ -18,6 +18,7 @@ from kvmark.errors import SpecError
 from kvmark.spec.curve import pace, parse_curve
 from kvmark.spec.quantity import share
 from kvmark.spec.replay import is_trace, parse_scale_keys, parse_speed
+from kvmark.spec.retry import retry_text
 
 if TYPE_CHECKING:
     from kvmark.spec.metric import Objective
@@ -74,6 +75,11 @@ class LoadOptions(ExperimentOptions):
         "Length of a recorded interval (default: 100ms to 1s, by the duration).", "--interval"
     )
     timeout_ns: options.Timeout = None
+    retry: str | None = options.quantity(
+        retry_text,
+        "POLICY",
+        "Most attempts of a failed operation: 3,backoff=50ms..1s,jitter,timeout=100ms.",
+    )
     drain_limit_ns: int | None = options.duration(
         "Longest wait for operations in flight at the end (default: 30s).", "--drain-limit"
     )

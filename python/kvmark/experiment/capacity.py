@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from kvmark.analysis.capacity import Capacity, Found, Outcome, RateRun, Stage
 from kvmark.analysis.compare.bounds import figure
@@ -37,13 +37,14 @@ _MOST_DOUBLINGS: Final = 20
 _MOST_MOVES: Final = 8
 _MORE: Final = 1.05
 """Factor by which a throughput or a time must improve to make a difference."""
-_SEEDS: Final = 1_000_003
+SEEDS: Final = 1_000_003
 """Distance between the seeds of two searches."""
 _NOT_KEPT_UP: Final = frozenset({"offered_rate_not_reached", "dropped"})
 """Reasons above whose first threshold the system didn't keep up with the rate."""
 _ERRORS: Final = frozenset({"errors", "timeouts", "overloaded", "unavailable"})
 _FAILED: Final = frozenset({"nothing_measured", "abandoned"})
 _GENERATOR: Final = frozenset({"schedule_late", "generator_saturated"})
+OF_RATE: Final = _NOT_KEPT_UP | _ERRORS | _FAILED | _GENERATOR
 _FEW: Final = 0.01
 _ALL_ERRORS: Final = Metric("errors")
 
@@ -74,11 +75,21 @@ class CapacityRequest:
         return 2 + max(bisections, 0) + 2 * self.confirm
 
 
+class RateAttempts(Protocol):
+    """Measures rates for a search."""
+
+    def attempt(self, rate: float, stage: Stage, clients: int) -> RateRun:
+        """One run at a rate, judged."""
+
+    def together(self, runs: Sequence[RateRun]) -> RateRun:
+        """All runs at a rate, judged as one."""
+
+
 @dataclass
 class _Search:
     """A search and its runs."""
 
-    attempts: CapacitySearch
+    attempts: RateAttempts
     asked: CapacityRequest
     clients: int
     runs: list[RateRun] = field(default_factory=list)
@@ -168,7 +179,7 @@ class _Search:
         return Capacity(found, low, high, reason, tuple(self.runs), self.clients)
 
 
-def search(attempts: CapacitySearch, first: float, asked: CapacityRequest) -> Capacity:
+def search(attempts: RateAttempts, first: float, asked: CapacityRequest) -> Capacity:
     """The highest rate that holds, from a first rate in ops/s."""
     tried = _Search(attempts, asked, asked.clients)
     low, high = tried.bracket(first)
@@ -214,6 +225,28 @@ def _nowhere(runs: Sequence[RateRun]) -> str:
     return f"even at {lowest.rate:,.0f} ops/s {reasons}{below}"
 
 
+def check_searchable(command: str, spec: RunSpec) -> None:
+    """Refuses a workload whose rate can't be chosen.
+
+    Raises:
+        SpecError: it ends by itself, or has several groups or its own rate.
+    """
+    workload, groups = spec.workload, spec.active_groups
+    if workload.once_per_record:
+        raise SpecError(
+            f"{command}: {workload.name} takes each record once and ends; take a workload that"
+            " goes on"
+        )
+    if len(groups) > 1:
+        names = " and ".join(group.name for group in groups)
+        raise SpecError(f"{command}: one group's rate is searched for, not that of {names}")
+    if any(group.rates for group in groups):
+        raise SpecError(
+            f"{command}: {workload.name} says its own rate, and the rate is what is searched"
+            " for; leave 'rate' out of it"
+        )
+
+
 def tag(experiment: str) -> str:
     """The tag of a search's runs."""
     return f"capacity:{experiment}"
@@ -249,20 +282,7 @@ class CapacitySearch(Design):
         Raises:
             SpecError: the workload has no rate to search for.
         """
-        workload, groups = self.spec.workload, self.spec.active_groups
-        if workload.once_per_record:
-            raise SpecError(
-                f"capacity: {workload.name} takes each record once and ends; take a workload that"
-                " goes on"
-            )
-        if len(groups) > 1:
-            names = " and ".join(group.name for group in groups)
-            raise SpecError(f"capacity: one group's rate is searched for, not that of {names}")
-        if any(group.rates for group in groups):
-            raise SpecError(
-                f"capacity: {workload.name} says its own rate, and the rate is what is searched"
-                " for; leave 'rate' out of it"
-            )
+        check_searchable(self.kind, self.spec)
         return compile_run(self._at(None, 1, self.asked.clients))
 
     def execute(self, runs: Executor) -> None:
@@ -326,7 +346,7 @@ class CapacitySearch(Design):
     def _at(self, rate: float | None, number: int, clients: int) -> RunSpec:
         """The run at a rate, with other seeds."""
         law = None if rate is None else self.arrival
-        seed = self.spec.seed * _SEEDS + number
+        seed = self.spec.seed * SEEDS + number
         return replace(self.spec, rate=rate, arrival=law, seed=seed, clients=clients)
 
 
@@ -348,7 +368,7 @@ def judge_rate(
     """
     judged = [close_and_judge(records, name) for name in runs]
     for run, verdict in judged:
-        _raise_if_unusable(run, verdict)
+        raise_if_unusable(run, verdict)
     closed, verdicts = [one.run for one in judged], [one.verdict for one in judged]
     figures = [figure(closed, objective) for objective in objectives]
     own_errors = any(objective.metric == _ALL_ERRORS for objective in objectives)
@@ -393,10 +413,17 @@ def _outcome(
     if not reasons:
         return "too few" if lacking else "holds"
     late = sum(
-        any(one.code in _GENERATOR and one.level is not Level.NOTE for one in verdict.reasons)
-        for verdict in verdicts
+        bool(generator_limit(verdict, (Level.SUSPECT, Level.INVALID))) for verdict in verdicts
     )
     return "generator" if late * 2 > len(verdicts) else "missed"
+
+
+def generator_limit(verdict: Verdict, levels: Collection[Level]) -> str:
+    """Why the generator was the limit of a run, at these levels; empty where it wasn't."""
+    limits = (
+        _sentence(one) for one in verdict.reasons if one.code in _GENERATOR and one.level in levels
+    )
+    return next(limits, "")
 
 
 def _overload_sentences(verdicts: Sequence[Verdict], *, own_errors: bool) -> list[str]:
@@ -420,8 +447,12 @@ def _is_overload(reason: Reason, *, own_errors: bool) -> bool:
     return reason.code in _NOT_KEPT_UP | _FAILED
 
 
-def _raise_if_unusable(run: Run, verdict: Verdict) -> None:
-    known = _NOT_KEPT_UP | _ERRORS | _FAILED | _GENERATOR
+def raise_if_unusable(run: Run, verdict: Verdict, known: Collection[str] = OF_RATE) -> None:
+    """Refuses a run that is INVALID for a reason that isn't known to depend on the rate.
+
+    Raises:
+        AnswerIsNo: it is.
+    """
     for reason in verdict.reasons:
         if reason.level is Level.INVALID and reason.code not in known:
             raise AnswerIsNo(f"run {run.id} is INVALID: {_sentence(reason)}; {reason.advice}")

@@ -93,7 +93,7 @@ def compile_run(spec: RunSpec, cores: int | None = None) -> Plan:
         groups=tuple(groups),
         phases=tuple(phases),
         interval_ns=_interval_ns(spec, measured, groups),
-        timeout_ns=spec.timeout_ns,
+        timeout_ns=spec.attempt_timeout_ns,
         drain_limit_ns=spec.drain_limit_ns,
         verify_memory_bytes=VERIFY_MEMORY_BYTES if spec.verify else None,
         stall_limit_ns=spec.stall_limit_ns or None,
@@ -144,7 +144,8 @@ def _replayed(
         told=found.told,
     )
     mix = tuple(_weight(does, indices.get(name), count) for name, does, count in found.mix)
-    groups = [_plain_group(spec.active_groups[0].name, clients, mix, 0, 1, arrival)]
+    group = _plain_group(spec.active_groups[0].name, clients, mix, 0, 1, arrival)
+    groups = [group.model_copy(update={"retry": _retry(spec.active_groups[0], spec)})]
     there = found.operations * replay.loops
     measured = {0: min(there, spec.operations or there)}
     measure = _phase("measure", measured, duration_ns=spec.duration_ns, until=_until(spec))
@@ -255,6 +256,19 @@ def _group(
         scan_length=words(one.scan_length),
         # Statements may write values without tags.
         check_values="none" if check == "tag" and statements else check,
+        retry=_retry(one, spec),
+    )
+
+
+def _retry(one: GroupSpec, spec: RunSpec) -> model.RetryPolicy | None:
+    policy = spec.retry_of(one)
+    if policy is None:
+        return None
+    return model.RetryPolicy(
+        attempts=policy.attempts,
+        jitter="full" if policy.jitter else "none",
+        backoff_ns=policy.backoff_ns,
+        backoff_limit_ns=policy.backoff_limit_ns,
     )
 
 
@@ -343,6 +357,7 @@ def _plain_group(
         write_fields="all",
         scan_length=_ONE,
         check_values="none",
+        retry=None,
     )
 
 

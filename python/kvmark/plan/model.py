@@ -201,6 +201,15 @@ class Weight(_Part):
     weight: Positive
 
 
+class RetryPolicy(_Part):
+    """When a failed request is made again."""
+
+    attempts: U32
+    jitter: Literal["none", "full"]
+    backoff_ns: U64
+    backoff_limit_ns: U64
+
+
 class Group(_Part):
     """Clients that behave alike."""
 
@@ -213,6 +222,7 @@ class Group(_Part):
     write_fields: FieldChoice
     scan_length: Words
     check_values: Literal["none", "tag", "full"]
+    retry: RetryPolicy | None
 
 
 class ActiveGroup(_Part):

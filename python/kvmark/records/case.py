@@ -43,6 +43,7 @@ _EXPERIMENTS: Final = (
     ("ab", "name", "block"),
     ("study", "id", "repetition"),
     ("capacity", "name", "number"),
+    ("recover", "name", "number"),
     ("sequence", None, "repetition"),
 )
 

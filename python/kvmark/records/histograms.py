@@ -17,6 +17,8 @@ _SIGNIFICANT_DIGITS = 3
 TIME_TAGS: Final = {"service": "st", "response": "rt", "wait": "wt"}
 #: The end of the tag in the log for the lag of the engine's stamps.
 LAG_TAG: Final = "generator-lag"
+ATTEMPT: Final = "ATTEMPT"
+"""The operation of rows that count attempts, in runs with a retry policy."""
 # A run of a day has 86,400 lines per tag: merging in batches bounds the memory.
 _MERGED_AT_ONCE = 64
 _QUANTILES: Final = {
@@ -76,7 +78,7 @@ def series_tag(
     """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
     plain = "".join("_" if char == "," or char.isspace() else char for char in group)
     group_prefix = f"{plain}." if several_groups else ""
-    part_prefix = "READ-MODIFY-WRITE." if part else ""
+    part_prefix = "READ-MODIFY-WRITE." if part and operation != ATTEMPT else ""
     ending = "" if outcome == "ok" else f".{outcome}"
     return f"{phase_prefix(phase)}{group_prefix}{part_prefix}{operation}{ending}"
 

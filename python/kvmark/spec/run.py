@@ -13,6 +13,7 @@ from kvmark.spec.faults import FaultSpec, check_faults
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.quantity import LARGEST, SHORTEST_INTERVAL_NS, SHORTEST_STALL_NS
 from kvmark.spec.replay import ReplaySpec
+from kvmark.spec.retry import RetryPolicy, parse_retry
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
 from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
@@ -75,6 +76,9 @@ class RunSpec:
     interval_ns: int | None = None
     """Length of a recorded interval; None for a round one that suits the duration."""
     timeout_ns: int | None = None
+    """Limit on the service time of an operation, or of each attempt."""
+    retry: str | None = None
+    """How failed operations are tried again; None for the groups' own policies."""
     pin: tuple[int, ...] = ()
     """Cores to bind workers to, in turn."""
     workers: int | None = None
@@ -104,6 +108,7 @@ class RunSpec:
         self._check_numbers()
         self._check_groups()
         self._check_load_model()
+        self._check_timeouts()
         self._check_curve()
         self._check_workload()
         if self.verify:
@@ -116,6 +121,17 @@ class RunSpec:
         """The groups that take part, in the workload's order."""
         everyone = self.workload.groups
         return tuple(one for one in everyone if not self.groups or one.name in self.groups)
+
+    def retry_of(self, group: GroupSpec) -> RetryPolicy | None:
+        """How a group's failed operations are tried again."""
+        text = self.retry or group.retry
+        return None if text is None else parse_retry(text)
+
+    @property
+    def attempt_timeout_ns(self) -> int | None:
+        """The limit on the service time of an attempt; None for no limit."""
+        policies = map(self.retry_of, self.active_groups)
+        return next((it.timeout_ns for it in policies if it and it.timeout_ns), self.timeout_ns)
 
     def as_json(self) -> dict[str, Any]:
         """The spec as plain values for the manifest, without credentials."""
@@ -256,6 +272,16 @@ class RunSpec:
             raise SpecError(
                 f"rate: {self.workload.name} has a think time, which is for clients without a "
                 "rate; remove one of them"
+            )
+
+    def _check_timeouts(self) -> None:
+        own = [policy and policy.timeout_ns for policy in map(self.retry_of, self.active_groups)]
+        if any(own) and self.timeout_ns is not None:
+            raise SpecError("timeout: the retry policy has one already; leave one of them out")
+        if len(set(own)) > 1:
+            raise SpecError(
+                "retry: the groups have different timeouts, and a run has one; give --timeout"
+                " instead"
             )
 
     def _check_curve(self) -> None:

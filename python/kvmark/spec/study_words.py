@@ -19,7 +19,7 @@ from kvmark.spec.faults import FaultAction, FaultSpec
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.replay import KeptOrder, ReplaySpec, parse_scale_keys, parse_speed
 from kvmark.spec.suggest import shown
-from kvmark.spec.workload import rate_or_curve
+from kvmark.spec.workload import rate_or_curve, retry_policy
 from kvmark.spec.yaml_file import Count, Duration, StallLimit, Strict, complaint, parsed, wrapped
 
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)%(?:\.\.(\d+(?:\.\d+)?)%)?")
@@ -97,6 +97,7 @@ class RunWords(Strict):
     warmup_until: Literal["stationary"] | None = None
     interval_ns: Duration | None = Field(default=None, alias="interval")
     timeout_ns: Duration | None = Field(default=None, alias="timeout")
+    retry: Annotated[str | None, BeforeValidator(retry_policy)] = None
     drain_limit_ns: Duration | None = Field(default=None, alias="drain_limit")
     stall_limit_ns: StallLimit | None = Field(default=None, alias="stall_limit")
     pin: tuple[int, ...] | None = None

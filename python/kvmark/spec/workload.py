@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from kvmark.spec import curve, quantity, yaml_file
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.laws import ArrivalProcess, Between, Constant, Even, Keys, Length
+from kvmark.spec.retry import retry_text
 from kvmark.spec.statements import ArgumentSpec, StatementSpec
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.yaml_file import Count, Duration, Mistake, Strict
@@ -167,6 +168,11 @@ class KeyRange(Strict):
             yield "count", "start and count together must stay below 2^63"
 
 
+def retry_policy(value: object) -> object:
+    """A retry policy as on a command line, for a field."""
+    return value if value is None else yaml_file.parsed(str(value), retry_text)
+
+
 FieldNames = Literal["all", "one", "all_by_name"]
 ValueCheck = Literal["none", "tag", "full"]
 """What values that are read must be: anything, of the record by their number, lengths and tags, or
@@ -203,6 +209,8 @@ class GroupSpec(Strict):
     """How the starts of an open model are spread; evenly by default."""
     check_values: ValueCheck = "tag"
     """Check of values that are read: none, lengths and tags, or every byte."""
+    retry: Annotated[str | None, BeforeValidator(retry_policy)] = None
+    """How failed operations are tried again, such as `3,backoff=50ms..1s,jitter,timeout=100ms`."""
     operations: Annotated[Count, Field(ge=1)] | None = None
     """Number of operations that ends the group's part, unless the run has one."""
 

@@ -13,6 +13,7 @@ mod outcomes;
 mod pairs;
 mod planted_faults;
 mod replay;
+mod retries;
 mod runs;
 mod seats;
 mod silence;

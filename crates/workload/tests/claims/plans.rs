@@ -58,6 +58,7 @@ pub(crate) fn group() -> Group {
         write_fields: FieldChoice::All,
         scan_length: SizeLaw::Uniform { min: 1, max: 100 },
         check_values: ValueCheck::None,
+        retry: None,
     }
 }
 

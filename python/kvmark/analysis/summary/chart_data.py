@@ -27,7 +27,7 @@ from kvmark.analysis.summary.sums import (
     window_rows,
 )
 from kvmark.records import PhaseRecord, Run, TimeName, files
-from kvmark.records.histograms import log_lines
+from kvmark.records.histograms import ATTEMPT, log_lines
 from kvmark.records.run import counts_of, decoded, interval_lines
 from kvmark.records.watch import Cells, Moment
 from kvmark.stats import Counts
@@ -40,13 +40,14 @@ _USAGE = pl.Schema({
     **_INTERVAL, "node": pl.String(), "cores": pl.Float64(), "resident_bytes": pl.Int64(),
 })  # fmt: skip
 _FAILURES = pl.Schema({**_INTERVAL, "outcome": pl.String(), "count": pl.Int64()})
+_COURSE = pl.Schema({**_INTERVAL, "series": pl.String(), "value": pl.Float64()})
 _SPREAD = pl.Schema({
     **_INTERVAL, "low_ns": pl.Float64(), "high_ns": pl.Float64(), "count": pl.Int64(),
     "share": pl.Float64(),
 })  # fmt: skip
 _COLUMNS = 96
 _STEPS_PER_DECADE = 8
-_PART = "READ-MODIFY-WRITE."
+_PARTS: Final = ("READ-MODIFY-WRITE.", ATTEMPT)
 
 MOST_STEPS: Final = 24
 """An axis of times is as fine as this allows."""
@@ -99,6 +100,26 @@ def failure_course(run: Run) -> pl.DataFrame:
     )
 
 
+def attempt_course(run: Run) -> pl.DataFrame:
+    """Attempts, operations that ended, and those that succeeded, per second of each interval.
+
+    Empty without a retry policy.
+    """
+    sums = interval_sums(run.intervals.filter(~pl.col("drain")))
+    if not sums["attempts"].sum():
+        return pl.DataFrame(schema=_COURSE)
+    per_s = NS_PER_S / (pl.col("end_ns") - pl.col("start_ns")).clip(1)
+    counts = {
+        "attempts": pl.col("attempts"),
+        "operations": pl.col("succeeded") + pl.col("failed"),
+        "succeeded": pl.col("succeeded"),
+    }
+    return pl.concat(
+        sums.select("start_ns", "end_ns", series=pl.lit(name), value=count * per_s)
+        for name, count in counts.items()
+    ).cast(_COURSE)
+
+
 def time_spread(run: Run) -> pl.DataFrame:
     """How many operations had which response time when: one row per cell that holds any.
 
@@ -113,7 +134,8 @@ def time_spread(run: Run) -> pl.DataFrame:
     lines = [
         line
         for line in log_lines(text)
-        if line.tag.endswith("-rt") and _PART not in line.tag and line.length_s > 0
+        if line.tag.endswith("-rt") and line.length_s > 0
+        if not any(part in line.tag for part in _PARTS)
     ]
     if not lines or len(lines) > _MOST_LINES:
         return pl.DataFrame(schema=_SPREAD)

@@ -10,6 +10,7 @@ from typing import Any
 from kvmark.analysis.summary.faults import FaultEffect, fault_effects, fault_spans
 from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, full_intervals, interval_sums
 from kvmark.records import PhaseRecord, Run, TotalRecord
+from kvmark.records.histograms import ATTEMPT
 from kvmark.records.model import TIMES, LostWritesRecord, SweepRecord
 from kvmark.stats import CONFIDENCE, Counts, Estimate, Level, rate_of_intervals
 
@@ -101,6 +102,20 @@ class OperationSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptSummary:
+    """The attempts of a phase's requests, in groups with a retry policy."""
+
+    #: All attempts, whatever their outcome.
+    attempts: int
+    #: Those after which another one followed.
+    retried: int
+    #: Operations that failed after their last attempt.
+    given_up: int
+    #: Attempts ÷ operations.
+    per_operation: float
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseSummary:
     """One counted phase."""
 
@@ -124,6 +139,8 @@ class PhaseSummary:
     #: From the arrival of answers in the kernel to their stamps, on a sample of reads, a part of
     #: the service time. None where no read was sampled.
     generator_lag: Times | None = None
+    #: None without a retry policy.
+    attempts: AttemptSummary | None = None
     #: What ended it: a duration, a number of operations, the plan's rule (`until`), and so on.
     stopped_by: str = "duration"
 
@@ -232,8 +249,25 @@ def _summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
         cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
         max_resident_bytes=phase.process.max_resident_bytes,
         generator_lag=None if lag is None else Times.of(run.decoded(lag, "the generator's lag")),
+        attempts=_attempts(totals),
         stopped_by=phase.stopped_by,
     )
+
+
+def _attempts(totals: Sequence[TotalRecord]) -> AttemptSummary | None:
+    attempts = [one for one in totals if one.operation == ATTEMPT and one.part]
+    made = sum(one.count for one in attempts)
+    groups = {one.group for one in attempts}
+    whole = [one for one in totals if one.group in groups and not one.part]
+    operations = sum(one.count for one in whole)
+    if not operations:
+        return None
+    # A read-modify-write makes two requests.
+    requests = operations + sum(
+        one.count for one in totals if one.part and one.operation == "UPDATE"
+    )
+    failed = sum(by_outcome(whole, excluded=ANSWERED).values())
+    return AttemptSummary(made, made - requests, failed, made / operations)
 
 
 def throughput(run: Run, *phases: PhaseRecord, confidence: float = CONFIDENCE) -> Estimate:

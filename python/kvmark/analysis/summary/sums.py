@@ -9,6 +9,7 @@ import polars as pl
 
 from kvmark.records import PhaseRecord, Run, TotalRecord
 from kvmark.records.files import is_ours
+from kvmark.records.histograms import ATTEMPT
 from kvmark.records.intervals import TIMED
 
 ANSWERED: Final = ("ok", "miss")
@@ -52,8 +53,8 @@ def full_intervals(run: Run, phase: PhaseRecord) -> pl.DataFrame:
 def interval_sums(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per interval, all groups together.
 
-    Successes and failures, the rate of the former and their mean service time, and arrivals that
-    were due and not issued at its end.
+    Successes and failures, attempts, the rate of successes and their mean service time, and
+    arrivals that were due and not issued at its end.
     """
     length_ns = (pl.col("end_ns") - pl.col("start_ns")).clip(1)
     timed = TIMED.filter(_SUCCEEDED)
@@ -62,6 +63,7 @@ def interval_sums(rows: pl.DataFrame) -> pl.DataFrame:
         .agg(
             succeeded=pl.col("count").filter(_SUCCEEDED).sum(),
             failed=pl.col("count").filter(FAILED).sum(),
+            attempts=pl.col("count").filter(pl.col("operation") == ATTEMPT).sum(),
             backlog=pl.col("backlog").sum(),
             timed=timed.sum(),
             service_ns=(pl.col("service_ns_mean") * TIMED).filter(_SUCCEEDED).sum(),

@@ -526,6 +526,7 @@ def _group(
         write_fields="all",
         scan_length=_ONE,
         check_values="full" if checks else "none",
+        retry=None,
     )
 
 

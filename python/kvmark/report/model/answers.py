@@ -72,6 +72,8 @@ class RunAnswer:
     #: response time; frames without data are empty.
     resources: pl.DataFrame = field(default_factory=pl.DataFrame)
     failures: pl.DataFrame = field(default_factory=pl.DataFrame)
+    #: As ``attempt_course`` gives it.
+    attempts: pl.DataFrame = field(default_factory=pl.DataFrame)
     spread: pl.DataFrame = field(default_factory=pl.DataFrame)
     #: For figures: one panel per operation.
     curves: tuple[Curve, ...] = ()

@@ -200,6 +200,9 @@ def course_figures(run: RunAnswer) -> Iterator[Figure]:
     if not run.failures.is_empty():
         classes = run.failures["outcome"].unique().sort().to_list()
     for recorded, name, title, caption, (series, value, unit) in (
+        (run.attempts, "attempts", "Attempts",
+         "Attempts, operations that ended, and those that succeeded, per second.",
+         ("series", "value", "per second")),
         (run.failures, "failures", "Errors by class",
          f"Operations that failed in each interval, by error class: {', '.join(classes)}.",
          ("outcome", "count", "operations")),

@@ -172,6 +172,7 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
             answer,
             resources=chart_data.resource_course(run),
             failures=chart_data.failure_course(run),
+            attempts=chart_data.attempt_course(run),
             spread=chart_data.time_spread(run),
         )
     if page_runs <= MOST_CURVES:
@@ -461,7 +462,8 @@ def _load_facts(plan: Mapping[str, Any]) -> Iterator[Fact]:
     measured = [group for index, group in enumerate(groups) if index in active] or groups
     for group in measured:
         label = "Load" if len(measured) == 1 else f"Load of {group.get('name', '')}"
-        yield Fact(label, _load(group))
+        attempts = (group.get("retry") or {}).get("attempts")
+        yield Fact(label, _load(group) + (f", at most {attempts} attempts" if attempts else ""))
 
 
 def _load(group: Mapping[str, Any]) -> str:

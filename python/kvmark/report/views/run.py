@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kvmark.analysis.summary.chart_data import Stretch
 from kvmark.analysis.summary.faults import FaultEffect
-from kvmark.analysis.summary.run import PhaseSummary, SweepSummary
+from kvmark.analysis.summary.run import AttemptSummary, PhaseSummary, SweepSummary
 from kvmark.foreign_text import printable
 from kvmark.records import FigureRecord, ImportedRecord, Judgement
 from kvmark.records.files import LOST_WRITES
@@ -214,6 +214,8 @@ def _phase_facts(phase: PhaseSummary) -> Iterator[Fact]:
         yield Fact("Records", f"{units.whole(phase.rows)} returned by reads or written in batches")
     if phase.hit_ratio is not None:
         yield Fact("Hit ratio", f"{units.significant(phase.hit_ratio * 100, 4)} %")
+    if phase.attempts is not None:
+        yield Fact("Attempts", _attempts(phase.attempts))
     if phase.errors:
         yield Fact("Errors", counts_text(phase.errors))
     if phase.generator_lag is not None and phase.generator_lag.count:
@@ -225,6 +227,12 @@ def _phase_facts(phase: PhaseSummary) -> Iterator[Fact]:
         yield Fact("Processor", f"{units.with_unit(phase.cpu_ns_per_operation)} per operation")
     if phase.max_resident_bytes is not None:
         yield Fact("Peak memory", units.size(phase.max_resident_bytes))
+
+
+def _attempts(attempts: AttemptSummary) -> str:
+    more, lost = units.whole(attempts.retried), units.whole(attempts.given_up)
+    mean = units.significant(attempts.per_operation)
+    return f"{mean} per operation, {more} failed and repeated, {lost} operations given up"
 
 
 def _fault(effect: FaultEffect) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Times
 from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, Extremes, SequenceRow, extremes
+from kvmark.records.histograms import ATTEMPT
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.tables import Grid, Table, changes
@@ -116,8 +117,11 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     add_times(table, "service time", _TAIL, lambda row: row.service)
     add_times(table, "wait time", _TAIL, lambda row: row.wait)
     notes = [SUCCESSFUL]
-    if any(row.part for row in rows):
+    parts = {row.operation for row in rows if row.part}
+    if parts - {ATTEMPT}:
         notes.insert(0, "Indented: the parts of a read-modify-write, counted in it already.")
+    if ATTEMPT in parts:
+        notes.insert(0, f"{ATTEMPT}: the attempts of all operations, counted in them already.")
     if _has_gap(time for row in rows for time in (row.response, row.service, row.wait)):
         notes.insert(0, _TOO_FEW)
     return table.grid(notes)
