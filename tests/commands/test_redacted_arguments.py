@@ -54,6 +54,11 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_siz
         ("audit --to redis://h -- sh -c 'KEY=0 API_KEY=pw x'",
          "audit --to redis://h -- sh -c 'KEY=0 API_KEY=*** x'"),
         ("audit --to redis://h -- x --token", "audit --to redis://h -- x --token"),
+        ("audit --to redis://h -- redis-cli AUTH pw", "audit --to redis://h -- redis-cli AUTH ***"),
+        ("audit --to redis://h -- x -H 'Authorization: Bearer pw' -H 'Accept: all'",
+         "audit --to redis://h -- x -H 'Authorization: ***' -H 'Accept: all'"),
+        ("audit --to redis://h -- x auth-service:80 authors",
+         "audit --to redis://h -- x auth-service:80 authors"),
     ],
 )  # fmt: skip
 def test_secrets_are_redacted_by_the_grammar_of_the_command(typed: str, kept: str) -> None:

@@ -15,6 +15,8 @@ from kvmark.spec.suggest import without_credentials
 _SECRET: Final = re.compile(
     r"-a|-{0,2}[\w.-]*(pass|pwd|secret|token|auth|credential|api[_-]?key)[\w.-]*", re.IGNORECASE
 )
+# Words of Redis's commands and configuration that a password follows.
+_BEFORE_SECRET: Final = {"auth", "requirepass", "masterauth"}
 _LEAST_SECRET: Final = 3
 """The shortest secret that is looked for in other texts."""
 
@@ -22,8 +24,8 @@ _LEAST_SECRET: Final = 3
 def redacted_command(words: Sequence[str]) -> tuple[str, ...]:
     """The command of any tool without its secrets.
 
-    These are the values of options and variables with such names, and passwords of URLs, also in a
-    command inside a word.
+    These are the values of options, variables and headers with such names, passwords that Redis's
+    `AUTH` and settings are given, and those of URLs, also in a command inside a word.
     """
     return tuple(without_credentials(word) for word in _masked(words)[0])
 
@@ -44,6 +46,7 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
     stars, is_value = str(Secret("")), False
     for word in words:
         name, equals, value = word.partition("=")
+        header, colon, content = word.partition(": ")
         inner = _inner_words(word)
         if is_value:
             secrets.append(word)
@@ -52,6 +55,9 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
             # The value may have blanks, or a command may follow it.
             secrets += [value, *_masked(inner)[1]]
             masked.append(f"{name}={stars}")
+        elif colon and _SECRET.fullmatch(header):
+            secrets += [content, *content.split()[-1:]]
+            masked.append(f"{header}: {stars}")
         elif word[:2] == "-a" and len(word) > 2:
             secrets.append(word[2:])
             masked.append(f"-a{stars}")
@@ -60,7 +66,8 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
             masked.append(" ".join(found[0]))
         else:
             masked.append(word)
-        is_value = not is_value and word.startswith("-") and bool(_SECRET.fullmatch(word))
+        names_secret = word.startswith("-") and _SECRET.fullmatch(word)
+        is_value = not is_value and bool(names_secret or word.lower() in _BEFORE_SECRET)
         user, _, password = word.partition("://")[2].rpartition("@")[0].partition(":")
         secrets += [password] if user or password else []
     return masked, [one for one in secrets if one]
