@@ -1,10 +1,10 @@
 """Whether a service returns to its level after a trigger, and at what cost in attempts.
 
 The level is the goodput before the trigger: successful operations per second. Windows of
-`_TOGETHER` intervals are compared with it. A window is at the level if its goodput isn't below the
+`TOGETHER` intervals are compared with it. A window is at the level if its goodput isn't below the
 prediction interval for such a window, or not by more than 5 %, and no more arrivals wait to be
 issued than before. The service has recovered from the first window at the level after which no more
-than `_TOGETHER` in succession are below it: one slow interval is in as many windows.
+than `TOGETHER` in succession are below it: one slow interval is in as many windows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ before the trigger; the generator was the limit."""
 
 LEAST_BEFORE: Final = 10
 """Intervals before the trigger without which there is no level."""
-_TOGETHER: Final = 5
+TOGETHER: Final = 5
+"""Intervals of a window, and the fewest after the trigger."""
 _CERTAIN: Final = 0.999
 _NEAR: Final = 0.95
 """Share of the level that counts as the level, and share of the base rate that is carried."""
@@ -96,10 +97,10 @@ def recovery(
     begun_ns, over_ns = trigger_ns
     before = [row for row in rows if row["end_ns"] <= begun_ns]
     after = [row for row in rows if row["start_ns"] >= over_ns]
-    if len(before) < LEAST_BEFORE or len(after) < _TOGETHER:
+    if len(before) < LEAST_BEFORE or len(after) < TOGETHER:
         raise AnswerIsNo(
             f"run {run.id} has {len(before)} intervals before the trigger and {len(after)} after"
-            f" it, and needs {LEAST_BEFORE} and {_TOGETHER}: raise --before or --limit, or give a"
+            f" it, and needs {LEAST_BEFORE} and {TOGETHER}: raise --before or --limit, or give a"
             " shorter --interval"
         )
     between = [row for row in rows if row["end_ns"] > begun_ns and row["start_ns"] < over_ns]
@@ -132,7 +133,7 @@ def recovery(
 def least_goodput(before: Sequence[_Row]) -> float:
     """The least goodput of a window at the level of these intervals."""
     rates = [float(row["rate"]) for row in before]
-    error = stdev(rates) * math.sqrt(1 / _TOGETHER + 1 / len(rates))
+    error = stdev(rates) * math.sqrt(1 / TOGETHER + 1 / len(rates))
     mean = fmean(rates)
     return min(_NEAR * mean, mean - t_quantile(len(rates) - 1, _CERTAIN) * error)
 
@@ -157,7 +158,7 @@ def _times(row: _Row, start_ns: int) -> dict[str, int]:
 
 def _first_at_level(after: Sequence[_Row], least: float, backlog: int) -> int | None:
     """The first window from which on the service is at its level."""
-    windows = [after[at : at + _TOGETHER] for at in range(len(after) - _TOGETHER + 1)]
+    windows = [after[at : at + TOGETHER] for at in range(len(after) - TOGETHER + 1)]
     at_level = [
         fmean(row["rate"] for row in window) >= least and window[-1]["backlog"] <= backlog
         for window in windows
@@ -165,7 +166,7 @@ def _first_at_level(after: Sequence[_Row], least: float, backlog: int) -> int | 
     first, place = None, 0
     for is_at_level, stretch in groupby(at_level):
         length = len(list(stretch))
-        if not is_at_level and length > _TOGETHER:
+        if not is_at_level and length > TOGETHER:
             first = None
         elif is_at_level and first is None:
             first = place

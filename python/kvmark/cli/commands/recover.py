@@ -56,6 +56,7 @@ def recover(options: RecoverOptions) -> None:
     A base rate is offered before and after a spike or a fault.
     """
     from kvmark import catalog
+    from kvmark.analysis.recovery import LEAST_BEFORE, TOGETHER
     from kvmark.experiment.capacity import CapacityRequest
     from kvmark.experiment.recover import RecoverySearch
     from kvmark.spec.trigger import parse_trigger
@@ -67,15 +68,20 @@ def recover(options: RecoverOptions) -> None:
         raise SpecError("--duration: the length follows from --before, --trigger and --limit")
     if options.objectives:
         raise SpecError("--slo: recover compares with the time before; leave it out")
-    for name, length_ns in (("before", options.before_ns), ("limit", options.limit_ns)):
-        if length_ns < _SECOND_NS:
-            raise SpecError(f"--{name}: must be at least 1s")
+    interval_ns = options.interval_ns or _INTERVAL_NS
+    for name, length_ns, intervals in (
+        ("before", options.before_ns, LEAST_BEFORE), ("limit", options.limit_ns, TOGETHER)
+    ):  # fmt: skip
+        least_ns = max(_SECOND_NS, intervals * interval_ns)
+        if length_ns < least_ns:
+            least = f"{least_ns / _SECOND_NS:g}s, {intervals} intervals"
+            raise SpecError(f"--{name}: must be at least {least}")
     asked = CapacityRequest(share(options.within), options.confirm, 0, 0)
     design = RecoverySearch(
         spec=options.run_spec(
             catalog.find(options.workload),
             arrival=None,
-            interval_ns=options.interval_ns or _INTERVAL_NS,
+            interval_ns=interval_ns,
             # A service that doesn't recover may answer nothing.
             stall_limit_ns=options.stall_limit_ns or 0,
         ),
