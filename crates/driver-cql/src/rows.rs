@@ -5,12 +5,9 @@ use kvmark_plan::Outcome;
 
 use crate::failure::{Failure, impossible};
 use crate::frame::{Reader, cut_off};
-pub(crate) use kvmark_wire::cql::Preparation;
 use kvmark_wire::cql::types::Column;
+pub(crate) use kvmark_wire::cql::{APPLIED, Preparation};
 use kvmark_wire::cql::{Description, KINDS, PREPARED, ROWS};
-
-/// The column with the result of a conditional write.
-pub(crate) const APPLIED: &[u8] = b"[applied]";
 
 /// A row of values; nulls are `None`.
 pub(crate) type Row = Vec<Option<Vec<u8>>>;

@@ -8,12 +8,11 @@ use crate::partitioner;
 use crate::rows::Preparation;
 use crate::settings::Consistency;
 use kvmark_wire::cql::types::ColumnType;
+use kvmark_wire::cql::{WITH_STATE, WITH_VALUES, put_part};
 
 /// Flags of an execution.
-const WITH_VALUES: u8 = 0x01;
 const WITHOUT_DESCRIPTION: u8 = 0x02;
 const WITH_PAGE_SIZE: u8 = 0x04;
-const WITH_STATE: u8 = 0x08;
 const WITH_SERIAL: u8 = 0x10;
 const WITH_TIMESTAMP: u8 = 0x20;
 
@@ -150,8 +149,7 @@ impl Text {
             _ => {
                 let mut key = Vec::new();
                 for index in &self.key {
-                    put_short(&mut key, value(values, *index)?);
-                    key.push(0);
+                    put_part(&mut key, value(values, *index)?);
                 }
                 Some(partitioner::token(&key))
             }

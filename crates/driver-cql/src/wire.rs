@@ -9,6 +9,7 @@ use kvmark_driver_server::Failure;
 use kvmark_driver_server::framed::{Lines, Numbered, Protocol, Stream, ask};
 use kvmark_driver_server::timers::Deadline;
 use kvmark_plan::Outcome;
+use kvmark_wire::cql::WITH_VALUES;
 
 use crate::failure::{NodeError, impossible, missing_login};
 use crate::frame::{
@@ -20,8 +21,6 @@ use crate::rows::{Row, table};
 use crate::settings::{Consistency, Settings};
 use crate::shards::{Endpoint, Shard, Supported, TABLETS};
 
-/// The flag of a query with values.
-const WITH_VALUES: u8 = 0x01;
 /// The events that change the topology.
 const EVENTS: [&str; 2] = ["TOPOLOGY_CHANGE", "STATUS_CHANGE"];
 

@@ -12,8 +12,8 @@ use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::READ;
 use kvmark_wire::cql::errors::meaning;
 use kvmark_wire::cql::{
-    ANSWER, BATCH, COMPRESSED, Description, ERROR, EXECUTE, PREPARE, PREPARED, Preparation, QUERY,
-    RESULT, ROWS, Reader, VERSION,
+    ANSWER, APPLIED, BATCH, COMPRESSED, Description, ERROR, EXECUTE, PREPARE, PREPARED,
+    Preparation, QUERY, RESULT, ROWS, Reader, VERSION,
 };
 
 use crate::content::Keeper;
@@ -28,9 +28,6 @@ pub(crate) use rewriter::Passed;
 pub(crate) use rewriter::Rewriter;
 use statement::Draft;
 pub(crate) use statement::Statements;
-
-/// The column with the result of a conditional write.
-const APPLIED: &[u8] = b"[applied]";
 
 /// A request that waits for its reply.
 #[derive(Debug)]

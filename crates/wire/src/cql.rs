@@ -65,6 +65,14 @@ pub const PREPARED: i32 = 4;
 /// All kinds of results.
 pub const KINDS: std::ops::RangeInclusive<i32> = 1..=5;
 
+/// The flag of an execution with values.
+pub const WITH_VALUES: u8 = 0x01;
+/// The flag of an execution with the paging state of a page.
+pub const WITH_STATE: u8 = 0x08;
+
+/// The column with the result of a conditional write.
+pub const APPLIED: &[u8] = b"[applied]";
+
 /// The flag of a description whose columns are of one table.
 pub const ONE_TABLE: i32 = 0x01;
 /// The flag of a description with the paging state of the next page.
@@ -228,6 +236,12 @@ pub fn set_stream(frame: &mut [u8], stream: u16) {
 pub fn put_short(output: &mut Vec<u8>, bytes: &[u8]) {
     output.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
     output.extend_from_slice(bytes);
+}
+
+/// Appends a part of a partition key of several columns, as nodes hash it.
+pub fn put_part(key: &mut Vec<u8>, part: &[u8]) {
+    put_short(key, part);
+    key.push(0);
 }
 
 /// Appends text with a long length, or a value.

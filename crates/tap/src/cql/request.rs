@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvmark_trace::tape::Record;
 use kvmark_trace::verbs::{OTHER, READ, UPDATE};
-use kvmark_wire::cql::{EXECUTE, QUERY, Reader};
+use kvmark_wire::cql::{EXECUTE, QUERY, Reader, WITH_STATE, WITH_VALUES};
 
 use crate::content::{Contents, Keeper, Role};
 use crate::recorder::{Key, Keys, Operation, Recorder};
@@ -13,10 +13,7 @@ use crate::recorder::{Key, Keys, Operation, Recorder};
 use super::frames::{Frame, text};
 use super::statement::{Draft, Statement};
 
-/// Flags of an execution.
-const WITH_VALUES: u8 = 0x01;
-const WITH_STATE: u8 = 0x08;
-/// The values of an execution have names, in any order.
+/// The flag of an execution whose values have names, in any order.
 const WITH_NAMES: u8 = 0x40;
 
 /// A request as an operation.

@@ -17,7 +17,7 @@ use super::frames::{Frame, REPLY, length};
 
 /// The oldest version whose frames have the same header.
 const OLDEST: u8 = 3;
-/// Newer versions, those of DSE with a bit of their own.
+/// Newer versions, also as DSE numbers them.
 const NEWER: [u8; 4] = [5, 6, 0x41, 0x42];
 /// Beginning of a result with the names of its table.
 const HEAD: usize = HEADER + 64;
@@ -56,7 +56,7 @@ pub(crate) struct Passed {
 enum Step {
     /// It passes as it is.
     Pass,
-    /// It is held until so many bytes are received.
+    /// It is held until it has this number of bytes.
     Hold(usize),
     /// It is complete, and may be replaced.
     Replace,

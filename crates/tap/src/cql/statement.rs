@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kvmark_trace::verbs::{DELETE, OTHER, READ, UPDATE};
-use kvmark_wire::cql::{Preparation, put_short};
+use kvmark_wire::cql::{Preparation, put_part};
 
 /// Greatest number of prepared statements.
 const STATEMENTS_MAX: usize = 1 << 16;
@@ -101,8 +101,7 @@ impl Statement {
         }
         let mut key = Vec::new();
         for index in &self.key {
-            put_short(&mut key, value(index)?);
-            key.push(0);
+            put_part(&mut key, value(index)?);
         }
         (!key.is_empty()).then_some(key)
     }
