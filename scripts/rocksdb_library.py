@@ -23,9 +23,11 @@ import tempfile
 import time
 import urllib.request
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
 from itertools import accumulate
 from pathlib import Path
 
@@ -54,8 +56,6 @@ GIVEN = ("ROCKSDB_LIB_DIR", "ROCKSDB_COMPILE")
 PARTS = 8
 PART_BYTES = 2 << 30
 """Memory of the compiler for a part, with a reserve."""
-
-
 PROBE = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).rocksdb_open"
 TIMEOUT_S = 60.0
 
@@ -93,6 +93,9 @@ class Release:
                 if answer.status != 206:
                     answer.read(self.begin)
                 content = zlib.decompress(answer.read(self.size), -zlib.MAX_WBITS)
+        except HTTPException as problem:
+            why = "RocksDB's release can't be fetched (its server doesn't speak HTTP)"
+            raise Unavailable(why) from problem
         except (OSError, zlib.error) as problem:
             raise Unavailable(f"RocksDB's release can't be fetched ({problem})") from problem
         if hashlib.sha256(content).hexdigest() != self.sha256:
@@ -174,17 +177,15 @@ class _Way:
     otherwise: str
 
 
-def _ways() -> list[_Way]:
+def _ways() -> Iterator[_Way]:
     """What builds may link to, the best first."""
-    first = CHOICES.index(choice())
-    if CHOICES[first] == CRATE:
-        return []
-    compiler = system_compiler()
-    ways = (
-        _Way(released(), fetch, "it is compiled"),
-        _Way(compiled(compiler), lambda: compile_library(compiler), "its crate compiles it"),
-    )
-    return [*ways[first:]]
+    chosen = choice()
+    if chosen == RELEASE:
+        yield _Way(released(), fetch, "it is compiled")
+    if chosen != CRATE:
+        # Asked for its version only where the release isn't there.
+        compiler = system_compiler()
+        yield _Way(compiled(compiler), partial(compile_library, compiler), "its crate compiles it")
 
 
 def library() -> Path | None:

@@ -94,7 +94,7 @@ def test_a_release_is_fetched_once_and_builds_link_to_it(
     assert {*cache.rglob("*")} == {library, library.parent, cache / "rocksdb.lock"}
 
 
-@pytest.mark.parametrize("fault", ["another hash", "another function", "cut"])
+@pytest.mark.parametrize("fault", ["another hash", "another function", "cut", "no HTTP"])
 def test_without_the_locked_release_rocksdb_is_compiled(
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,6 +107,8 @@ def test_without_the_locked_release_rocksdb_is_compiled(
         cut = replace(wanted, size=wanted.size - 9)
         other = replace(wanted, sha256="0")
         release(monkeypatch, {"another hash": other, "cut": cut}.get(fault, wanted))
+        if fault == "no HTTP":
+            monkeypatch.setattr(BaseHTTPRequestHandler, "protocol_version", "nothing")
         rocksdb_library.ensure()
     message = capsys.readouterr().err
     assert re.match(r"RocksDB's release [^\n]+: it is compiled\.\n", message), message
