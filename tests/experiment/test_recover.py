@@ -110,6 +110,23 @@ def test_wrong_use_is_one_sentence(
     assert told.count("\n") == 1
 
 
+GROUPS = """
+name: groups
+dataset: {records: 100}
+groups:
+  - {name: changing, clients: 1, mix: {read_modify_write: 1}, operations: 1000}
+  - {name: reading, clients: 1, mix: {read: 1}, operations: 1000, retry: 3}
+"""
+
+
+def test_groups_without_a_policy_are_not_counted(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "groups.yaml").write_text(GROUPS)
+    system = "sim:?clock=virtual&mean_us=100&error_share=0.2"
+    done = program("run", str(tmp_path / "groups.yaml"), "--system", system, "--json", "-q")
+    attempts = done.json["summary"]["phases"][0]["attempts"]
+    assert attempts["retried"] == attempts["attempts"] - 1000 > 0
+
+
 def test_a_run_reports_its_attempts(program: Program) -> None:
     system = "sim:?clock=virtual&mean_us=100&error_share=0.2"
     words = ("run", "ycsb/f", "--system", system, "--operations", "20k", "--retry", "3")

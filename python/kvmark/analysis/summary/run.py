@@ -258,14 +258,13 @@ def _attempts(totals: Sequence[TotalRecord]) -> AttemptSummary | None:
     attempts = [one for one in totals if one.operation == ATTEMPT and one.part]
     made = sum(one.count for one in attempts)
     groups = {one.group for one in attempts}
-    whole = [one for one in totals if one.group in groups and not one.part]
+    own = [one for one in totals if one.group in groups]
+    whole = [one for one in own if not one.part]
     operations = sum(one.count for one in whole)
     if not operations:
         return None
     # A read-modify-write makes two requests.
-    requests = operations + sum(
-        one.count for one in totals if one.part and one.operation == "UPDATE"
-    )
+    requests = operations + sum(one.count for one in own if one.part and one.operation == "UPDATE")
     failed = sum(by_outcome(whole, excluded=ANSWERED).values())
     return AttemptSummary(made, made - requests, failed, made / operations)
 

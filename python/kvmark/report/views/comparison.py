@@ -266,8 +266,7 @@ def _change_sentence(subject: str, effect: Effect | None) -> str:
 
 def _moved(effect: Effect) -> str:
     verb = "rose" if effect.change > 0 else "fell"
-    amount = units.significant(abs(effect.change) * 100)
-    return f"{verb} by {amount} % ({percent_range(effect.ratio)})"
+    return f"{verb} by {units.percent(abs(effect.change))} ({percent_range(effect.ratio)})"
 
 
 def _conditions(comparison: Comparison) -> Iterator[GateResult]:
@@ -392,8 +391,8 @@ def _moves_sentence(history: History) -> str:
         return " ".join([f"Over {runs} the level of {name} moved {listed(moves)}.", *remarks])
     detectable = ""
     if history.could_be_seen:
-        change = units.significant(history.could_be_seen * 100)
-        detectable = f"; one of {change} % half-way would have been seen in 8 of 10 such histories"
+        change = units.percent(history.could_be_seen)
+        detectable = f"; one of {change} half-way would have been seen in 8 of 10 such histories"
     return f"No change of the level of {name} was found over {runs}{detectable}."
 
 

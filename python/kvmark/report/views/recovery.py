@@ -118,4 +118,4 @@ def _runs_grid(answer: RecoveryAnswer, recoveries: Sequence[Recovery]) -> Grid:
 
 
 def _wasted(part: RecoveryPart) -> str:
-    return units.ABSENT if part.wasted is None else f"{part.wasted * 100:.3g} %"
+    return units.ABSENT if part.wasted is None else units.percent(part.wasted)
