@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from kvmark.errors import SystemUnderTestError, UsageError
@@ -161,10 +162,21 @@ def test_a_command_that_fails_is_undone(tmp_path: Path, running: Running) -> Non
     assert (tmp_path / "undone").exists()
 
 
+def sleeping() -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline"])
+    return [one for one in found if one.info["cmdline"] == ["sleep", "987654"]]
+
+
 def test_a_command_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "_COMMAND_S", 0.1)
     with pytest.raises(SystemUnderTestError, match=r"^sh didn't end within 0.1 s: first$"):
         control.carry_out("sh -c 'echo first; exec sleep 1000'")
+    control.carry_out("sh -c 'sleep 987654 & exit'")
+    (left,) = sleeping()
+    left.kill()
+    with pytest.raises(SystemUnderTestError, match="didn't end within"):
+        control.carry_out("sh -c 'sleep 987654 & wait'")
+    wait_until(lambda: not sleeping(), "what the command started is killed with it")
 
 
 def test_a_command_without_a_program_is_refused(up: Up) -> None:

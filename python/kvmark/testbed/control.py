@@ -7,8 +7,9 @@ ends when the kernel closes the pipe from kvmark, after it has restored the serv
 from __future__ import annotations
 
 import json
+import os
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,12 +128,23 @@ def promotion_of(testbed: Testbed) -> Promotion:
     return promotion
 
 
-def check_fault(testbed: Testbed, fault: FaultSpec) -> None:
-    """Refuses a fault that isn't possible in this testbed.
+def check_fault(testbed: Testbed | None, fault: FaultSpec) -> None:
+    """Refuses a fault that isn't possible in this testbed, or without one.
 
     Raises:
-        UsageError: a server doesn't exist or can't be promoted, or links can't be disturbed.
+        UsageError: a server or a program doesn't exist, a server can't be promoted, or links can't
+            be disturbed.
     """
+    if fault.command is not None:
+        for command in filter(None, (fault.command, fault.undo)):
+            program = shlex.split(command)[0]
+            process.find_program(program, f"there is no program {program}")
+        return
+    if testbed is None:
+        raise UsageError(
+            "only servers that kvmark started can be broken on purpose; start one with kvmark up"
+            " and name its URL in --system, or break it by a command of yours with 'run'"
+        )
     testbed.node(fault.node)
     if fault.do == "promote":
         promotion_of(testbed).check(testbed, fault.node)
@@ -189,17 +201,6 @@ def end_fault(testbed: Testbed, fault: FaultSpec) -> Testbed | None:
     return testbed
 
 
-def check_command(command: str) -> None:
-    """Refuses a command whose program doesn't exist.
-
-    Raises:
-        UsageError: names the program.
-    """
-    program = shlex.split(command)[0]
-    if shutil.which(program) is None:
-        raise UsageError(f"there is no program {program}")
-
-
 def carry_out(command: str) -> str:
     """Carries out a command of the user, without a shell and for at most a minute.
 
@@ -210,15 +211,19 @@ def carry_out(command: str) -> str:
         SystemUnderTestError: it fails, or doesn't end; the text has its last line.
     """
     words = shlex.split(command)
+    # A pipe would stay open as long as a server that the command starts.
     with tempfile.TemporaryFile() as output:
+        # Its own session: a terminal's Ctrl-C ends the measurement, not the command.
+        started = subprocess.Popen(  # noqa: S603 - the user's command
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
         try:
-            # Its own session: a terminal's Ctrl-C ends the measurement, not the command.
-            code = subprocess.run(  # noqa: S603 - the user's command
-                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True, check=False, timeout=_COMMAND_S,
-            ).returncode  # fmt: skip
+            code = started.wait(_COMMAND_S)
             problem = f"{words[0]} ended with {code}" if code else ""
         except subprocess.TimeoutExpired:
+            os.killpg(started.pid, signal.SIGKILL)
+            started.wait()
             problem = f"{words[0]} didn't end within {_COMMAND_S:g} s"
         output.seek(max(0, output.tell() - _OUTPUT_BYTES))
         said = without_secrets(output.read().decode(errors="replace"), words)

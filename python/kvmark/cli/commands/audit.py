@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -95,11 +94,13 @@ def _tool(words: Sequence[str]) -> str:
     Raises:
         UsageError: it can't, or doesn't.
     """
+    from kvmark.testbed.process import find_program
+
     tool = Path(words[0]).name
     if not any(_PORT in word for word in words):
         raise UsageError(f"{tool} doesn't use {_PORT}: write it in place of the server's port")
-    if shutil.which(words[0]) is None:
-        raise UsageError(f"there is no program {printable(words[0])}: install it, or give its path")
+    missing = f"there is no program {printable(words[0])}: install it, or give its path"
+    find_program(words[0], missing)
     return tool
 
 
