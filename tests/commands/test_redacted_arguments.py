@@ -57,6 +57,8 @@ WORDS = st.text(alphabet=st.characters(blacklist_categories=("Z", "C")), min_siz
         ("audit --to redis://h -- redis-cli AUTH pw", "audit --to redis://h -- redis-cli AUTH ***"),
         ("audit --to redis://h -- x -H 'Authorization: Bearer pw' -H 'Accept: all'",
          "audit --to redis://h -- x -H 'Authorization: ***' -H 'Accept: all'"),
+        ("audit --to redis://h -- sshpass -f pw ssh -p 22 h mysql -ppw -u me",
+         "audit --to redis://h -- sshpass -f pw ssh -p 22 h mysql -p*** -u me"),
         ("audit --to redis://h -- x auth-service:80 authors",
          "audit --to redis://h -- x auth-service:80 authors"),
     ],
@@ -75,6 +77,9 @@ def test_every_form_of_a_password_is_redacted(word: str) -> None:
         ("run", "w", "--system", f"redis://u:{secret}@h"),
         ("audit", "--", "memtier_benchmark", "-a", secret, f"--password={secret}"),
         ("audit", "--", "sh", "-c", shlex.join(["x", "--pass", secret])),
+        ("audit", "--", "/usr/bin/mysql", "-u", "root", f"-p{secret}", "-e", "select 1"),
+        ("audit", "--", "curl", "-su", "x", "-u", f"user:{secret}", "http://h"),
+        ("audit", "--", "sh", "-c", shlex.join(["sshpass", "-p", secret, "ssh", "-p", "22", "h"])),
     ):
         kept = " ".join(redacted_words(words))
         assert "S3" not in kept

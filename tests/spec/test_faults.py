@@ -71,6 +71,8 @@ def test_a_fault_ends_when_it_says_or_with_the_measurement() -> None:
         ("1s run a for 0s undo b", "lasts no time"),
         ("1s run 'mysql --password PASSW0RD'", "has a password here"),
         ("1s run a undo 'b redis://u:PASSW0RD@h'", "has a password here"),
+        ("1s run 'curl -u me:PASSW0RD http://h'", "has a password here"),
+        ("1s run 'ssh db2 mysql -pPASSW0RD -e x'", "has a password here"),
         ("1s run 'redis-cli AUTH PASSW0RD'", "has a password here"),
         ("1s run 'redis-cli config set requirepass PASSW0RD'", "has a password here"),
         ("1s run 'curl -H \"Authorization: Bearer PASSW0RD\" h'", "has a password here"),

@@ -13,8 +13,14 @@ from kvmark.spec.suggest import without_credentials
 
 # Names of options and variables of any tool that have a secret.
 _SECRET: Final = re.compile(
-    r"-a|-{0,2}[\w.-]*(pass|pwd|secret|token|auth|credential|api[_-]?key)[\w.-]*", re.IGNORECASE
+    r"-{0,2}[\w.-]*(pass|pwd|secret|token|auth|credential|api[_-]?key)[\w.-]*", re.IGNORECASE
 )
+_OF_ANY: Final = "-a"
+# The short option with a password of each program; after those without one there is none.
+_SHORT: Final = {
+    "curl": "-u", "mariadb": "-p", "mongosh": "-p", "mysql": "-p", "mysqladmin": "-p",
+    "sshpass": "-p", "ssh": _OF_ANY,
+}  # fmt: skip
 # Words of Redis's commands and configuration that a password follows.
 _BEFORE_SECRET: Final = {"auth", "requirepass", "masterauth"}
 _LEAST_SECRET: Final = 3
@@ -25,7 +31,8 @@ def redacted_command(words: Sequence[str]) -> tuple[str, ...]:
     """The command of any tool without its secrets.
 
     These are the values of options, variables and headers with such names, passwords that Redis's
-    `AUTH` and settings are given, and those of URLs, also in a command inside a word.
+    `AUTH` and settings and known short options are given, and those of URLs, also in a command
+    inside a word.
     """
     return tuple(without_credentials(word) for word in _masked(words)[0])
 
@@ -43,8 +50,9 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words with stars for secrets, and the secrets."""
     masked: list[str] = []
     secrets: list[str] = []
-    stars, is_value = str(Secret("")), False
+    stars, is_value, short = str(Secret("")), False, _OF_ANY
     for word in words:
+        short = _SHORT.get(word.rpartition("/")[2], short)
         name, equals, value = word.partition("=")
         header, colon, content = word.partition(": ")
         inner = _inner_words(word)
@@ -58,16 +66,17 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
         elif colon and _SECRET.fullmatch(header):
             secrets += [content, *content.split()[-1:]]
             masked.append(f"{header}: {stars}")
-        elif word[:2] == "-a" and len(word) > 2:
+        elif word[:2] in {_OF_ANY, short} and len(word) > 2:
             secrets.append(word[2:])
-            masked.append(f"-a{stars}")
+            masked.append(f"{word[:2]}{stars}")
         elif inner and (found := _masked(inner))[1]:
             secrets += found[1]
             masked.append(" ".join(found[0]))
         else:
             masked.append(word)
         names_secret = word.startswith("-") and _SECRET.fullmatch(word)
-        is_value = not is_value and bool(names_secret or word.lower() in _BEFORE_SECRET)
+        comes = names_secret or word.lower() in {_OF_ANY, short, *_BEFORE_SECRET}
+        is_value = not is_value and bool(comes)
         user, _, password = word.partition("://")[2].rpartition("@")[0].partition(":")
         secrets += [password] if user or password else []
     return masked, [one for one in secrets if one]
