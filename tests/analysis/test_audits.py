@@ -199,6 +199,20 @@ def test_clients_that_share_connections_are_counted_unless_their_number_is_unbou
     assert (found.model, found.interval_ns) == ("open", None)
 
 
+def test_clients_are_bound_also_if_all_have_a_request_only_rarely() -> None:
+    """Arrivals see fewer outstanding requests than there are over time; an open load doesn't."""
+    chance = np.random.default_rng(6)
+    free = [int(chance.exponential(MS)) for _ in range(8)]
+    rows = []
+    for _ in range(4000):
+        client = free.index(min(free))
+        sent, service, think = free[client], chance.exponential(MS), chance.exponential(2 * MS)
+        rows.append((sent, sent + int(service)))
+        free[client] = sent + int(service + think)
+    sent, answered = np.array(rows).T
+    assert sharing_clients(sent, answered)[1]
+
+
 def model(client: Client, busiest: float | None = None) -> str:
     rows = np.array(list(client.requests()))
     return load_model(Exchanges.of(*rows.T).pipelines, busiest)[0]

@@ -38,8 +38,11 @@ _ANCHORED: Final = 0.2
 """Spread of many intervals together, as a multiple of that of as many independent ones."""
 _SLOWER: Final = 1.001
 """A pace is taken to be slower by this, so that the error of its estimate doesn't add up."""
-_BOUND: Final = 5
-"""Requests that would exceed a depth by chance, from which the depth is a bound."""
+_PARTS: Final = 10
+_CERTAIN: Final = 4.0
+"""Standard errors."""
+_NEAR: Final = 1.5
+"""Clients, as a multiple of the most outstanding requests, up to which their number is a bound."""
 _LATE_NS: Final = 1_000_000
 _PAUSE_NS: Final = 100_000_000
 _STALL_NS: Final = 50_000_000
@@ -127,24 +130,46 @@ def sharing_clients(sent_ns: Numbers, answered_ns: Numbers) -> tuple[Numbers, bo
     """The clients that share a pool of connections, by request, and whether their number is bound.
 
     A request is of the client that has had its answer for longest, or of a further one if none has.
-    The number is bound if it is reached often and never exceeded. Requests are in the order of
-    their sending, without an answer outstanding until the end.
+    Requests are in the order of their sending, without an answer outstanding until the end.
     """
     places = np.arange(len(sent_ns))
     order = np.argsort(answered_ns, kind="stable")
     before = np.searchsorted(answered_ns[order], sent_ns, side="right")
-    depth = places - np.minimum(before, places) + 1
-    deepest = np.maximum.accumulate(depth)
+    deepest = np.maximum.accumulate(places - np.minimum(before, places) + 1)
     further = np.diff(deepest, prepend=0) > 0
     # The answer that each request follows, until it is the first request of a client.
     follows = np.where(further, places, order[np.maximum(np.cumsum(~further) - 1, 0)])
     for _ in range(len(places).bit_length()):
         follows = follows[follows]
     _, clients = np.unique(follows, return_inverse=True)
-    counts = np.bincount(depth)
-    # If depths fell as before, so many would be deeper.
-    deeper = counts[-1] ** 2 / max(1, counts[-2])
-    return clients, bool(deeper >= _BOUND)
+    return clients, _is_bound(sent_ns, answered_ns)
+
+
+def _is_bound(sent_ns: Numbers, answered_ns: Numbers) -> bool:
+    """Whether fewer requests are sent the more are outstanding, down to none at a number near.
+
+    Arrivals that don't depend on answers see as many outstanding as there are on average over time
+    (Wolff, "Poisson Arrivals See Time Averages", 1982). Of N clients only those without a request
+    send the next one, so that arrivals see fewer, by the variance over the number of the others.
+    """
+    instants = np.concatenate([answered_ns, sent_ns])
+    order = np.argsort(instants, kind="stable")
+    sends = order >= len(answered_ns)
+    level = np.cumsum(np.where(sends, 1, -1))
+    lasts_ns = np.maximum(1, np.diff(instants[order]))
+    fewer, means, variances = [], [], []
+    for part in np.array_split(np.arange(np.flatnonzero(sends)[-1]), _PARTS):
+        if not sends[part].any():
+            continue
+        mean = np.average(level[part], weights=lasts_ns[part])
+        variances.append(np.average((level[part] - mean) ** 2, weights=lasts_ns[part]))
+        means.append(mean)
+        fewer.append(mean - np.mean(level[part][sends[part]] - 1))
+    error = np.std(fewer) / len(fewer) ** 0.5
+    if np.mean(fewer) <= _CERTAIN * error:
+        return False
+    clients = np.mean(means) + np.mean(variances) / np.mean(fewer)
+    return bool(clients <= _NEAR * level.max())
 
 
 def load_model(pipelines: Pipelines, busiest: float | None) -> tuple[LoadModel, float | None]:
