@@ -28,15 +28,16 @@ import with_cassandra
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "tests" / "may_be_skipped.toml"
 MOST_ALLOWED = 4
-CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"), "test", "--release", "--locked",
-         "--workspace", "--exclude", "kvmark-pyext")  # fmt: skip
-# Two processes a core: tests wait half of the time.
-PYTEST = (sys.executable, "-m", "pytest", "-n", str(2 * len(os.sched_getaffinity(0))),
-          "-o", "junit_family=xunit1")  # fmt: skip
+# With the extension, which has no tests, its dependencies have the same features as in the product.
+CARGO = (sys.executable, str(ROOT / "scripts" / "cargo.py"),
+         "test", "--release", "--locked", "--workspace")  # fmt: skip
+# Two tests a core: they wait half of the time.
+AT_ONCE = str(2 * len(os.sched_getaffinity(0)))
+PYTEST = (sys.executable, "-m", "pytest", "-n", AT_ONCE, "-o", "junit_family=xunit1")
 EVERYDAY = ("-m", "not heavy")
 # Without examples, which only tests with valgrind use, and tests of documents, of which there are
 # none: each is another link.
-EVERYDAY_TARGETS = ("--lib", "--bins", "--tests")
+EVERYDAY_TARGETS = ("--tests",)
 SLOWEST = ("--durations", "10")
 MANY_FILES = "needs redis-server and 12,000 open files"
 CASSANDRA = "needs a node of Cassandra"
@@ -136,7 +137,8 @@ def cargo_test(
     seen: dict[tuple[str, str], tuple[str, str]] = {}
     tested = ""
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with program([*CARGO, *words], env={**os.environ, **more}, **both) as running:
+    variables = {"RUST_TEST_THREADS": AT_ONCE, **os.environ, **more}
+    with program([*CARGO, *words], env=variables, **both) as running:
         for line in running.stdout or ():
             print(line, end="", flush=True)
             if begins := PROGRAM.match(line):

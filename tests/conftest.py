@@ -41,8 +41,11 @@ STORES = frozenset({
 HEAVY_FILES = frozenset({
     "boundary/test_what_can_be_taken_out.py", "commands/test_listing_runs.py",
     "end_to_end/test_experiments.py", "end_to_end/test_failing_systems.py",
-    "end_to_end/test_interrupts.py", "end_to_end/test_ownership.py", "end_to_end/test_secrets.py",
-    "end_to_end/test_verification.py", "fleet/test_wrong_use.py",
+    "end_to_end/test_interrupts.py", "end_to_end/test_ownership.py",
+    "end_to_end/test_redis_faults.py", "end_to_end/test_secrets.py",
+    "end_to_end/test_the_terminal.py", "end_to_end/test_traces.py",
+    "end_to_end/test_verification.py", "experiment/test_resumed_studies.py",
+    "fleet/test_wrong_use.py", "setup/test_two_clones.py", "simulation/test_equal_sides.py",
 })  # fmt: skip
 """Files of tests that take minutes."""
 

@@ -172,8 +172,8 @@ def test_a_command_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SystemUnderTestError, match=r"^sh didn't end within 0.1 s: first$"):
         control.carry_out("sh -c 'echo first; exec sleep 1000'")
     control.carry_out("sh -c 'sleep 987654 & exit'")
-    (left,) = sleeping()
-    left.kill()
+    wait_until(lambda: sleeping() != [], "it has begun")
+    sleeping()[0].kill()
     with pytest.raises(SystemUnderTestError, match="didn't end within"):
         control.carry_out("sh -c 'sleep 987654 & wait'")
     wait_until(lambda: not sleeping(), "what the command started is killed with it")

@@ -21,7 +21,6 @@
 mod connection;
 mod connections;
 mod connector;
-#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod in_flight;
 mod inbox;

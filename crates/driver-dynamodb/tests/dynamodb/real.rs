@@ -1,8 +1,9 @@
 //! Operations on dynalite.
 
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use kvmark_driver::{AnyConsole, Columns, Driver, Request};
 use kvmark_driver_dynamodb::DynamoDb;
@@ -17,6 +18,20 @@ use crate::scripted::{open, refusal};
 
 const PACKAGE: &str = "dynalite@4.0.0";
 
+/// Where the package is, fetched once: a folder with this name is complete.
+static FETCHED: LazyLock<PathBuf> = LazyLock::new(|| {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = place.join(PACKAGE);
+    if !folder.exists() {
+        let part = TempDir::new_in(place).unwrap();
+        let mut fetch = Command::new("npm");
+        fetch.args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"]);
+        assert!(fetch.arg(part.path()).arg(PACKAGE).status().unwrap().success());
+        std::fs::rename(part.keep(), &folder).unwrap();
+    }
+    folder.join("node_modules/dynalite")
+});
+
 struct Dynalite {
     child: ServerProcess,
     /// What creates it.
@@ -25,15 +40,9 @@ struct Dynalite {
 }
 
 impl Dynalite {
-    /// Starts a server with these options on a free loopback port. The package is fetched once.
+    /// Starts a server with these options on a free loopback port.
     fn start(options: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(PACKAGE);
-        let package = folder.join("node_modules/dynalite");
-        if !package.exists() {
-            let mut fetch = Command::new("npm");
-            fetch.args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"]);
-            assert!(fetch.arg(&folder).arg(PACKAGE).status().unwrap().success());
-        }
+        let package = &*FETCHED;
         let script = format!("require({package:?})({{ createTableMs: 5, {options} }})");
         let address = format!("127.0.0.1:{}", free_port());
         Self { child: listening(&script, &address), script, address }
@@ -44,11 +53,13 @@ impl Dynalite {
 fn listening(script: &str, address: &str) -> ServerProcess {
     let (host, port) = address.split_once(':').unwrap();
     let script = format!("{script}.listen({port}, '{host}')");
-    let child = Command::new("node").arg("-e").arg(script).stdin(Stdio::null()).spawn();
+    let node = Command::new("node").arg("-e").arg(script).stdin(Stdio::null()).spawn();
+    let mut child = node.unwrap();
     while TcpStream::connect(address).is_err() {
+        assert!(child.try_wait().unwrap().is_none(), "dynalite ended");
         std::thread::yield_now();
     }
-    ServerProcess(child.unwrap())
+    ServerProcess(child)
 }
 
 /// The names of the table and of a record's key, in the form of a request's members.

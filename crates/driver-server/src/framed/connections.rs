@@ -120,7 +120,6 @@ impl<P: Protocol> Framed<P> {
     }
 
     /// Resets to a single new connection; an open socket is reused.
-    #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn renew(&mut self, target: &P::Target, open: impl FnOnce() -> Socket) {
         let before = self.list.pop().map(|connection| connection.link);
         let socket = match before {
