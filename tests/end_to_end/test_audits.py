@@ -153,6 +153,9 @@ def test_a_command_that_cannot_be_audited_is_refused_with_a_sentence(user: Kvmar
         for words, exits, sentence in (
             (f"{begin} -- nowhere {{port}}", 2, "there is no program nowhere"),
             (f"{begin} -- true", 2, "true doesn't use {port}"),
+            (f"{begin} --clients 0 -- true {{port}}", 2, "--clients: must be at least 1"),
+            (f"{begin} --records 0 -- true {{port}}", 2, "--records: must be at least 1"),
+            (f"{begin} --rate max -- true {{port}}", 2, "max is no announced rate"),
             ("audit --to redis://127.0.0.1:1 -- true {port}", 3, "can't use the server"),
             (f"{begin} -q -- true {{port}}", 3, "true sent nothing"),
             (f"{begin} -q -- sh -c 'echo no luck >&2; exit 7' {{port}}", 3,

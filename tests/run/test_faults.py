@@ -135,10 +135,13 @@ def test_a_fault_of_a_server_that_has_ended_fails(up: Up, running: Running) -> N
     assert running.faults()[0]["problem"] == "the server had ended by itself"
 
 
-def commands(folder: Path, running: Running, *, begin: str = "echo begun") -> Faults:
+def commands(
+    folder: Path, running: Running, *, begin: str = "echo begun", undo: str = ""
+) -> Faults:
     """Commands as a fault of a server that kvmark didn't start."""
-    undo = f"sh -c 'echo undone; touch {folder}/undone'"
-    fault = FaultSpec.model_validate({"at": "0s", "do": "run", "command": begin, "undo": undo})
+    undo = undo or f"sh -c 'echo undone; touch {folder}/undone'"
+    words = {"at": "0s", "do": "run", "command": begin, "undo": undo, "for": "1h"}
+    fault = FaultSpec.model_validate(words)
     ServerInfo(None, None).check_faults([fault])
     return Faults([fault], None, running.folder, None)
 
@@ -162,20 +165,33 @@ def test_a_command_that_fails_is_undone(tmp_path: Path, running: Running) -> Non
     assert (tmp_path / "undone").exists()
 
 
+def test_an_undo_that_fails_is_reported_as_such(tmp_path: Path, running: Running) -> None:
+    with commands(tmp_path, running, undo="sh -c 'echo locked; exit 3'"):
+        running.measure()
+        running.wait_for("begun")
+        running.write(MEASURED)
+        running.wait_for("begun", "failed")
+    assert running.faults()[-1]["problem"] == "its undo failed: sh ended with 3: locked"
+
+
+OWN = f"{os.getpid()}000"
+"""Seconds to sleep, of no other process."""
+
+
 def sleeping() -> list[psutil.Process]:
     found = psutil.process_iter(["cmdline"])
-    return [one for one in found if one.info["cmdline"] == ["sleep", "987654"]]
+    return [one for one in found if one.info["cmdline"] == ["sleep", OWN]]
 
 
 def test_a_command_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "_COMMAND_S", 0.1)
     with pytest.raises(SystemUnderTestError, match=r"^sh didn't end within 0.1 s: first$"):
         control.carry_out("sh -c 'echo first; exec sleep 1000'")
-    control.carry_out("sh -c 'sleep 987654 & exit'")
+    control.carry_out(f"sh -c 'sleep {OWN} & exit'")
     wait_until(lambda: sleeping() != [], "it has begun")
     sleeping()[0].kill()
     with pytest.raises(SystemUnderTestError, match="didn't end within"):
-        control.carry_out("sh -c 'sleep 987654 & wait'")
+        control.carry_out(f"sh -c 'sleep {OWN} & wait'")
     wait_until(lambda: not sleeping(), "what the command started is killed with it")
 
 

@@ -174,7 +174,7 @@ class Faults:
                     raise SystemUnderTestError("it ended while it was paused")
                 self._testbed = restored
         except (KvmarkError, OSError) as problem:
-            what = "the server isn't back" if fault.command is None else "nothing is undone"
+            what = "the server isn't back" if fault.command is None else "its undo failed"
             self._write(fault, "failed", f"{what}: {problem}")
             return
         finally:

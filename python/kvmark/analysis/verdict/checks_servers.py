@@ -36,7 +36,7 @@ def check_faults(run: Run) -> Iterator[Reason | None]:
     yield reason(
         "fault_not_carried_out",
         len(found),
-        f"{len(found)} planned faults were not carried out: {named}",
+        f"{len(found)} of the planned faults failed or did not begin: {named}",
         {"faults": len(found)},
     )
     for effect in fault_effects(run)[-1:]:

@@ -19,7 +19,7 @@ from kvmark.cli.command_line import command_line
 from kvmark.cli.commands.trace import read_hash_key, tap_settings
 from kvmark.cli.options import argument, number, option, quantity
 from kvmark.cli.output import print_result, save_report, terminal_width
-from kvmark.errors import AnswerIsNo, Interrupted, RunError, UsageError
+from kvmark.errors import AnswerIsNo, Interrupted, RunError, SpecError, UsageError
 from kvmark.foreign_text import printable
 from kvmark.interrupts import listening
 from kvmark.records import Judgement, Records
@@ -41,6 +41,13 @@ _DISK: Final = 10 << 30
 _US: Final = 1e3
 
 
+def _read_rate(text: str) -> float:
+    found = read_rate(text)
+    if found is None:
+        raise SpecError("max is no announced rate; leave --rate out")
+    return found
+
+
 def audit(
     words: list[str] = argument(
         "COMMAND...", "Command after --, with {host} and {port} for the tap.", show_default=False
@@ -56,7 +63,7 @@ def audit(
     ],
     clients: int | None = number("Announced connections (default: by the command)."),
     rate: float | None = quantity(
-        read_rate, "RATE", "Announced requests per second (default: by the command)."
+        _read_rate, "RATE", "Announced requests per second (default: by the command)."
     ),
     records: int | None = number("Announced keys (default: by the command)."),
     output: Path | None = option("X.trace", "Keep the trace in this folder.", "--output", "-o"),
@@ -74,6 +81,9 @@ def audit(
     from kvmark.imports.foreign_command import announced_load
 
     tool = _tool(words)
+    for option_name, value in (("--clients", clients), ("--records", records)):
+        if value == 0:
+            raise UsageError(f"{option_name}: must be at least 1")
     typed = announced_load(words)
     announced = replace(
         typed,
