@@ -108,6 +108,7 @@ ACCEPTED = {
     "run, URL with =": "run ycsb/c --system={url} {small}",
     "run, file": "run ycsb/c --system redis://{address}?password_file=my-word {small}",
     "run, variable": "run ycsb/c --system redis://{address}?password_env=WORD {small}",
+    "run, observed": "run ycsb/c --system sim: {small} --observe db={url}",
     "run, sweep": "run ycsb/c --system {url} {small} --sweep clients=1,2",
     "ycsb, URL": "ycsb --system {url} --workloads load --records 50 --repetitions 1"
     " --on-existing keep",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kvmark.records import Records, Run
     from kvmark.report.model.page import Page, Section
     from kvmark.run.context import RunContext
+    from kvmark.testbed.sources.sample import Source
 
 AGAIN: Final = "the same command and --resume"
 _UP: Final = "up:"
@@ -87,6 +88,7 @@ def run_context(
     Raises:
         UsageError: the plan makes no sense on a fleet, the fleet can't be joined, or the port for
             metrics can't be used.
+        SystemUnderTestError: an observed server doesn't answer.
     """
     from kvmark.run.context import engine_overhead, make_run_context
     from kvmark.run.generator import LocalGenerator
@@ -94,11 +96,17 @@ def run_context(
 
     others = other_plans or {}
     with ExitStack() as stack:
+        observed: tuple[Source, ...] = ()
+        if options.observe:
+            from kvmark.testbed.sources.opening import opened
+
+            observed = stack.enter_context(opened(options.observe))
         generator = stack.enter_context(LocalGenerator())
         setting = replace(
             make_run_context(command, plan, generator, records, options.tags, options.commit),
             overheads={case: engine_overhead(one, generator) for case, one in others.items()},
             stall_limit_ns=options.stall_limit_ns,
+            observed=observed,
         )
         if options.fleet is not None:
             for one in (*others.values(), plan):

@@ -154,6 +154,9 @@ def run_study(
     """
     if report is not None:
         check_output(report, "report: ")
+    named = {one.name for one in options.observe}
+    sources = (one for one in file.spec.sources if one.name not in named)
+    options = replace(options, observe=(*sources, *options.observe))
     records, name = options.open_records(), file.spec.name
     journal = None
     if options.resume:
