@@ -26,6 +26,7 @@ name: secret
 question: Is it kept?
 # A comment with redis://default:{secret}@elsewhere:1 and cql://{secret}@elsewhere.
 system: &system "redis://default:{secret}@{address}/0"
+observe: {{db: *system, own: "redis://:{secret}@{address}"}}
 workload: ycsb/c
 run: {{operations: 100, records: 50}}
 factors:

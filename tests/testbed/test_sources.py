@@ -246,6 +246,7 @@ def test_ssh_answers_until_its_input_closes(ssh: Ssh, tmp_path: Path) -> None:
         ("echo 'a: Permission denied (publickey).' >&2; exit 255", "Permission denied .publickey."),
         ("exit 1", "ssh has ended"),
         ("while read -r n; do echo nothing; echo kvmark $n; done", "no /proc/stat"),
+        ("while read -r n; do echo cpu0 a b c d e f g; echo kvmark $n; done", "something else"),
     ],
 )
 def test_an_ssh_that_fails_says_why(ssh: Ssh, text: str, part: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import subprocess
 import time
 from collections import defaultdict
@@ -20,6 +19,7 @@ from typing import IO, Final
 from kvmark.errors import SystemUnderTestError
 from kvmark.foreign_text import printable
 from kvmark.spec.observe import ServerSource
+from kvmark.testbed.process import is_readable
 from kvmark.testbed.sources.exporter import DISK, NETWORK
 from kvmark.testbed.sources.sample import TIMEOUT_S, CoreTimes, ServerSample, Source, middle_ns
 
@@ -68,7 +68,10 @@ class SshSource(Source):
             limit_s += _CONNECT_S
         begun_ns = time.time_ns()
         answer = self._answer(self._process, now_s + limit_s)
-        return self.sample_of(answer, middle_ns(begun_ns))
+        try:
+            return self.sample_of(answer, middle_ns(begun_ns))
+        except ValueError as problem:
+            raise SystemUnderTestError(f"answers with something else: {problem}") from problem
 
     def close(self) -> None:
         """Ends ssh, and with it the loop on the other machine."""
@@ -88,11 +91,12 @@ class SshSource(Source):
 
         Raises:
             SystemUnderTestError: it has no times of cores.
+            ValueError: it isn't that of such files.
         """
         values: defaultdict[str, float] = defaultdict(float)
         worked_s: dict[str, float] = {}
         for line in text.splitlines():
-            for field, value in _counted(line.replace(":", " : ").split()):
+            for field, value in _counters_of(line.replace(":", " : ").split()):
                 values[field] += value
                 if field in {"cpu_user_s", "cpu_system_s"}:
                     core = line.split()[0]
@@ -125,7 +129,7 @@ class SshSource(Source):
         output = _open(process.stdout).fileno()
         while end not in self._unread:
             left_s = until_s - time.monotonic()
-            if left_s <= 0 or not select.select([output], [], [], left_s)[0]:
+            if left_s <= 0 or not is_readable(output, left_s):
                 raise SystemUnderTestError("doesn't answer in time")
             piece = os.read(output, _PIECE_BYTES)
             if not piece:
@@ -144,8 +148,12 @@ class SshSource(Source):
         return printable(lines[-1]) if lines else "ssh has ended"
 
 
-def _counted(words: list[str]) -> Iterator[tuple[str, float]]:
-    """The fields that a line of the files adds to, with the values."""
+def _counters_of(words: list[str]) -> Iterator[tuple[str, float]]:
+    """The fields that a line of the files adds to, with the values.
+
+    Raises:
+        ValueError: it has another form than such lines have.
+    """
     match words:
         case [core, user, nice, system, _, _, irq, softirq, *_] if _CORE.fullmatch(core):
             yield "cpu_user_s", (int(user) + int(nice)) / _TICKS_PER_S
