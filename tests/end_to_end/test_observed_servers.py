@@ -95,6 +95,7 @@ run: {{records: 4000}}
 @pytest.mark.parametrize(
     ("words", "exits", "part"),
     [
+        ("--repetitions 2 --observe a=http://127.0.0.1:1", 3, "observe: a=http://127.0.0.1:1"),
         ("--observe db=http://127.0.0.1:1/metrics", 3, "observe: db=http://127.0.0.1:1/metrics"),
         ("--observe http://", 2, "is no exporter's address"),
         ("--observe a=ssh:h --observe a=ssh:i", 2, "the name a is given twice"),

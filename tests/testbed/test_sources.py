@@ -11,10 +11,11 @@ import pytest
 
 from kvmark.errors import KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.spec.observe import SourceKind, parse_source
+from kvmark.testbed import memcached
 from kvmark.testbed.sources.exporter import ExporterSource
 from kvmark.testbed.sources.opening import opened
 from kvmark.testbed.sources.ssh import SshSource
-from programs import script
+from programs import needs, script
 from redis_testbeds import Up
 
 S = 1_000_000_000
@@ -263,3 +264,12 @@ def test_a_redis_reports_itself(up: Up) -> None:
     assert (sample.cores, sample.evicted_keys, sample.gc_count) == (2, 0, None)
     assert (sample.resident_bytes or 0) > 2**20
     assert sample.cpu_user_s is not None
+
+
+def test_a_memcached_reports_itself(root: Path) -> None:
+    needs("memcached")
+    testbed = memcached.up(memcached.MemcachedOptions(threads=2), root)
+    with opened([parse_source(f"m={testbed.url}")]) as (source,):
+        sample = source.read()
+    assert (sample.cores, sample.evicted_keys, sample.resident_bytes) == (2, 0, None)
+    assert (sample.network_received_bytes or 0) > 0

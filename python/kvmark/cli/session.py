@@ -96,11 +96,7 @@ def run_context(
 
     others = other_plans or {}
     with ExitStack() as stack:
-        observed: tuple[Source, ...] = ()
-        if options.observe:
-            from kvmark.testbed.sources.opening import opened
-
-            observed = stack.enter_context(opened(options.observe))
+        observed = stack.enter_context(_observed(options))
         generator = stack.enter_context(LocalGenerator())
         setting = replace(
             make_run_context(command, plan, generator, records, options.tags, options.commit),
@@ -125,17 +121,43 @@ def run_context(
         yield setting
 
 
+@contextmanager
+def _observed(options: ExperimentOptions) -> Iterator[tuple[Source, ...]]:
+    """The sources of observed servers."""
+    if not options.observe:
+        yield ()
+        return
+    # It takes a while to load.
+    from kvmark.testbed.sources.opening import opened
+
+    with opened(options.observe) as sources:
+        yield sources
+
+
+def check_observed(options: ExperimentOptions) -> None:
+    """Checks that each observed server answers, before an experiment begins.
+
+    Raises:
+        UsageError: names or sources can't be used.
+        SystemUnderTestError: a server doesn't answer.
+    """
+    with _observed(options):
+        pass
+
+
 def open_journal(design: Design, options: ExperimentOptions) -> Journal:
     """The journal of a new experiment, or with `--resume` of the newest with the same definition.
 
     Raises:
         UsageError: there is none to resume.
+        SystemUnderTestError: an observed server doesn't answer.
         RunError: it can't be written.
     """
     from kvmark.experiment.journal import begin, find
 
     records = options.open_records()
     if not options.resume:
+        check_observed(options)
         asked = {"command": list(command_line()), "asked": design.definition()}
         return begin(records, design.name, {"design": design.kind, **asked})
     journal = find(records, design.name)
