@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvmark.records import Header, Records, Run
+from kvmark.records import Header, ObservedServer, Records, Run
 from kvmark.records.histograms import time_record
 from kvmark.stats import Counts
 from runs_on_disk import PLAN, SECOND, close, engine_record, total_record
@@ -68,6 +68,7 @@ class Draft:
     testbed: dict[str, Any] = field(default_factory=dict)
     spec: dict[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    observed: list[str] = field(default_factory=list)
 
     @property
     def phase(self) -> Any:
@@ -132,6 +133,7 @@ class Draft:
             versions={"kvmark": "0.1.0"},
             testbed=self.testbed or None,
             tags=self.tags,
+            observed=tuple(ObservedServer(name=name, source="") for name in self.observed),
         )
         folder.begin(header)
         folder.append_resources(self.resources)

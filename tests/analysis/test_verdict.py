@@ -222,6 +222,17 @@ def on_cores(draft: Draft, *uses: tuple[float, list[int]]) -> None:
             row["cpu_user_s"] = 5 + used * second
 
 
+@planted
+def observed(draft: Draft, driver: str = "cql", seconds: int = 21, **values: Any) -> None:
+    """A server that kvmark only observes, at first for so many seconds."""
+    draft.plan["system"]["driver"] = driver
+    draft.observed.append("db")
+    draft.watch("coordinator", cpu_user_s=0.0, cpu_system_s=0.0, network_sent_bytes=None)
+    no_network = {"network_sent_bytes": None, "network_received_bytes": None}
+    usage = {"cpu_user_s": (5, 1.0), "cpu_system_s": 0.0, "cores": 8, **no_network, **values}
+    draft.watch("db", range(seconds), **usage)
+
+
 peers = partial(servers, 0.3, role="peer")
 """The same with nodes of a cluster that has no primaries."""
 
@@ -370,6 +381,11 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("server_saturated", servers(0.97, 1.0), NOTE),
     ("server_saturated", used_cpu(12.0, 7.5), NOTE),
     ("server_saturated", on_cores((1.95, [0, 1])), NOTE),
+    ("server_saturated", observed(cpu_user_s=(5, 7.8)), NOTE),
+    ("server_saturated", observed("redis", busiest_core=0.97), NOTE),
+    # Nobody knows how many cores it has, and the system counts itself.
+    ("server_saturated", all_of(observed("redis", cores=None), used_cpu(12.0, 7.5)), NOTE),
+    ("server_unobserved", observed(seconds=11), NOTE),
     ("uneven_servers", servers(0.5, 0.5, 0.25, 0.25), NOTE),
     ("uneven_servers", servers(0.5, 0.98, 0.01, 0.01), SUSPECT),
     ("uneven_servers", peers(0.9, 0.05, 0.05), SUSPECT),
@@ -388,11 +404,13 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("hot_partition", popular("hotspot", data_fraction=0.001, operation_fraction=0.8), SUSPECT),
     ("garbage_collection", garbage(0.02), NOTE),
     ("garbage_collection", garbage(0.2), SUSPECT),
+    ("garbage_collection", observed(gc_time_s=(1.0, 0.2)), SUSPECT),
     ("generator_garbage", statistic("jvm_gc_ms", 100, 600), NOTE),
     ("generator_garbage", statistic("jvm_gc_ms", 0, 4000), SUSPECT),
     ("server_warnings", statistic("warnings", 5, 6), NOTE),
     ("server_warnings", statistic("warnings", 0, 20_000), SUSPECT),
     ("evictions", statistic("evicted_keys", 10, 11), SUSPECT),
+    ("evictions", observed(evicted_keys=(7, 2)), SUSPECT),
     ("waiting_for_core", put("worker", waiting_for_core_ns=2 * S), SUSPECT),
     ("engine_overhead", put("host", engine_overhead_ns_per_operation=8000.0), SUSPECT),
     ("calibration_disturbed", disturbed_calibration, NOTE),
@@ -451,6 +469,10 @@ HARMLESS: list[Plant] = [
     popular("ycsb_zipfian", count=1001),
     popular("uniform"),
     garbage(0.005),
+    observed(evicted_keys=7, gc_time_s=1.0, seconds=19),
+    # A core of a system with many threads may be busy, and cores nobody counted.
+    observed(busiest_core=1.0),
+    observed(cpu_user_s=(5, 50.0), cores=None),
     statistic("warnings", 7, 7),
     statistic("jvm_gc_ms", 100, 200),
     statistic("evicted_keys", 10, 10),

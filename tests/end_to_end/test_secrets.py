@@ -26,6 +26,7 @@ name: secret
 question: Is it kept?
 # A comment with redis://default:{secret}@elsewhere:1 and cql://{secret}@elsewhere.
 system: &system "redis://default:{secret}@{address}/0"
+observe: {{db: *system, own: "redis://:{secret}@{address}"}}
 workload: ycsb/c
 run: {{operations: 100, records: 50}}
 factors:
@@ -108,6 +109,7 @@ ACCEPTED = {
     "run, URL with =": "run ycsb/c --system={url} {small}",
     "run, file": "run ycsb/c --system redis://{address}?password_file=my-word {small}",
     "run, variable": "run ycsb/c --system redis://{address}?password_env=WORD {small}",
+    "run, observed": "run ycsb/c --system sim: {small} --observe db={url}",
     "run, sweep": "run ycsb/c --system {url} {small} --sweep clients=1,2",
     "ycsb, URL": "ycsb --system {url} --workloads load --records 50 --repetitions 1"
     " --on-existing keep",

@@ -49,6 +49,23 @@ def test_a_poll_reads_the_rows_appended_since_the_last_poll(folder: RunFolder) -
     assert figures == ("READ", OPERATIONS, 19_900)
 
 
+def test_the_servers_are_those_of_the_newest_two_samples(folder: RunFolder) -> None:
+    watch, second_ns = Watch(folder.path), 10**9
+    for second, used_s in enumerate((5.0, 6.5, 7.0, 0.0)):
+        known = {"at_wall_ns": second * second_ns, "cpu_system_s": 0.0}
+        folder.append_resources([
+            {**known, "node": "db", "cpu_user_s": used_s, "cores": 2},
+            {**known, "node": "own", "cpu_user_s": used_s},
+            {**known, "node": "unknown", "cpu_user_s": None},
+            {**known, "node": "generator-0", "cpu_user_s": used_s},
+        ])  # fmt: skip
+        if second == 1:
+            servers = watch.look().servers
+            assert list(map(str, servers)) == ["db 1.50 of 2 cores", "own 1.50 cores"]
+    # The last sample is that of a server that was started again.
+    assert [one.busy_cores for one in watch.look().servers] == [0.5, 0.5]
+
+
 def test_groups_are_summed_and_their_highest_p99_is_shown(folder: RunFolder) -> None:
     slow = [{**row, "group": "slow", "response_ns_p99": 5_000_000} for row in interval_rows(0)]
     found = seen(folder, interval_rows(0), slow)

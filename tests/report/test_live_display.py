@@ -12,13 +12,14 @@ from rich.console import Console
 
 from kvmark.cli.live import LiveDisplay, run_lines
 from kvmark.experiment.executor import TimeLeft
-from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun
+from kvmark.records.watch import Kind, Moment, SeenFault, SeenRun, SeenServer
 
 SEEN = SeenRun(
     tuple(Moment(n * 10**9, (n + 1) * 10**9, 50_000 + n, 9, 95_000) for n in range(60)),
     (Kind("clients", "READ", 25_000.0, 15_000, 95_000), Kind("clients", "SCAN", 0.0, None, None)),
     {"timeout": 500, "unavailable": 40},
     (SeenFault("3s kill primary-1 for 2s", "begun", 3_000_000_000, ""),),
+    (SeenServer("db", 7.8, 8), SeenServer("node-2", 0.4, None)),
 )
 
 
@@ -181,6 +182,7 @@ def test_a_block_has_rates_kinds_errors_and_faults(monkeypatch: pytest.MonkeyPat
     assert ["SCAN", "0", "–", "–"] in words
     text = "\n".join(lines)
     assert "errors 500 timeout, 40 unavailable" in text
+    assert "cpu    db 7.80 of 8 cores, node-2 0.40 cores" in text
     assert "fault  3s kill primary-1 for 2s: begun at 3.00 s of the measurement" in text
     # A narrow terminal has longer cells.
     (rate,) = [line for line in block(40, monkeypatch) if line.startswith("ops/s")]

@@ -117,7 +117,7 @@ def test_python_names_a_system_only_in_code_about_it() -> None:
     folders = {source.path.split("/")[3] for source in sources(r"^python/kvmark/testbed/\w+/")}
     crates = "|".join(drivers())
     code = "".join(source.text for source in sources(rf"^crates/({crates})/.*\.rs$"))
-    systems = {*re.findall(r'About::new\(\s*"(\w+)"', code), *folders} - {"proxy"}
+    systems = {*re.findall(r'About::new\(\s*"(\w+)"', code), *folders} - {"proxy", "sources"}
     files = sources(r"^python/.*\.py$")
     assert not [finding for file in files for finding in named_systems(file, systems)]
 

@@ -1,8 +1,8 @@
 """The live display: phase, progress, rate, p99, errors and the time left, on standard error.
 
 A terminal shows one block, removed at the end, with the last minute's rate and p99, a line for each
-kind of operation, errors by class and faults. Elsewhere there is a line per step and per fault, and
-at most one every two seconds in between.
+kind of operation, errors by class, servers' CPU time and faults. Elsewhere there is a line per step
+and per fault, and at most one every two seconds in between.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def run_lines(seen: SeenRun, width: int) -> list[Text]:
     lines += _kinds(seen.kinds, width)
     if seen.errors:
         lines.append(_labelled("errors", _error_words(seen)))
+    if seen.servers:
+        lines.append(_labelled("cpu", printable(", ".join(map(str, seen.servers)))))
     lines += [_labelled("fault", _fault_words(fault)) for fault in seen.faults[-_MOST_FAULTS:]]
     for line in lines:
         line.truncate(width, overflow="ellipsis")

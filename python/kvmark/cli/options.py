@@ -21,6 +21,7 @@ from kvmark.cli import completion
 from kvmark.errors import SpecError
 from kvmark.outputs import check_output
 from kvmark.spec import quantity as quantities
+from kvmark.spec.observe import ServerSource, parse_source
 from kvmark.spec.quantity import count, duration_ns, listed
 from kvmark.spec.replay import parse_speed
 from kvmark.spec.suggest import shown
@@ -260,6 +261,13 @@ class ExperimentOptions:
     )
     prometheus: int | None = option(
         "PORT", "Port of 127.0.0.1 for live metrics; 0: any free port.", min=0, max=65535
+    )
+    observe: tuple[ServerSource, ...] = quantity(
+        parse_source,
+        "[NAME=]SOURCE",
+        "Server to observe: http://HOST:9100/metrics, ssh:HOST, redis:// or memcached:// URL;"
+        " repeatable.",
+        default=(),
     )
     fleet: str | None = option(
         "ADDRESS", "Ray cluster that generates load: HOST:PORT of its head, or auto."

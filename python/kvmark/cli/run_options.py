@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kvmark.spec.workload import WorkloadSpec
 
 _OF_COMMANDS: Final = (
-    "slo", "sweep", "repetitions", "resume", "report", "record", "prometheus", "fleet", "machines",
-    "insecure_fleet", "folder", "json", "quiet",
+    "slo", "sweep", "repetitions", "resume", "report", "record", "prometheus", "observe",
+    "fleet", "machines", "insecure_fleet", "folder", "json", "quiet",
 )  # fmt: skip
 """Options of a command, and not of one of its runs."""
 

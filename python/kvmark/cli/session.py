@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kvmark.records import Records, Run
     from kvmark.report.model.page import Page, Section
     from kvmark.run.context import RunContext
+    from kvmark.testbed.sources.sample import Source
 
 AGAIN: Final = "the same command and --resume"
 _UP: Final = "up:"
@@ -87,6 +88,7 @@ def run_context(
     Raises:
         UsageError: the plan makes no sense on a fleet, the fleet can't be joined, or the port for
             metrics can't be used.
+        SystemUnderTestError: an observed server doesn't answer.
     """
     from kvmark.run.context import engine_overhead, make_run_context
     from kvmark.run.generator import LocalGenerator
@@ -94,11 +96,13 @@ def run_context(
 
     others = other_plans or {}
     with ExitStack() as stack:
+        observed = stack.enter_context(_observed(options))
         generator = stack.enter_context(LocalGenerator())
         setting = replace(
             make_run_context(command, plan, generator, records, options.tags, options.commit),
             overheads={case: engine_overhead(one, generator) for case, one in others.items()},
             stall_limit_ns=options.stall_limit_ns,
+            observed=observed,
         )
         if options.fleet is not None:
             for one in (*others.values(), plan):
@@ -117,17 +121,43 @@ def run_context(
         yield setting
 
 
+@contextmanager
+def _observed(options: ExperimentOptions) -> Iterator[tuple[Source, ...]]:
+    """The sources of observed servers."""
+    if not options.observe:
+        yield ()
+        return
+    # It takes a while to load.
+    from kvmark.testbed.sources.opening import opened
+
+    with opened(options.observe) as sources:
+        yield sources
+
+
+def check_observed(options: ExperimentOptions) -> None:
+    """Checks that each observed server answers, before an experiment begins.
+
+    Raises:
+        UsageError: names or sources can't be used.
+        SystemUnderTestError: a server doesn't answer.
+    """
+    with _observed(options):
+        pass
+
+
 def open_journal(design: Design, options: ExperimentOptions) -> Journal:
     """The journal of a new experiment, or with `--resume` of the newest with the same definition.
 
     Raises:
         UsageError: there is none to resume.
+        SystemUnderTestError: an observed server doesn't answer.
         RunError: it can't be written.
     """
     from kvmark.experiment.journal import begin, find
 
     records = options.open_records()
     if not options.resume:
+        check_observed(options)
         asked = {"command": list(command_line()), "asked": design.definition()}
         return begin(records, design.name, {"design": design.kind, **asked})
     journal = find(records, design.name)

@@ -32,7 +32,6 @@ from kvmark.run.execution import ExecutedRun, Progress, execute
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
 from kvmark.spec.run import RunSpec
-from kvmark.testbed.observe import NodeExporter
 
 RunKey = tuple[str, int, int]
 """A case by its title, a repetition, and how many times its length was doubled."""
@@ -47,7 +46,6 @@ class PreparedRun:
     spec: Mapping[str, Any]
     faults: tuple[FaultSpec, ...] = ()
     password: Secret | None = None
-    exporters: tuple[NodeExporter, ...] = ()
 
 
 def prepare_run(spec: RunSpec, plan: Plan, own: Mapping[str, Any]) -> PreparedRun:
@@ -355,7 +353,7 @@ def _execute(
     """The run, and the reason for its early end: the limit's where that ended it."""
     try:
         carried = execute(
-            prepared.plan, prepared.spec, setting, progress, prepared.faults, prepared.exporters,
+            prepared.plan, prepared.spec, setting, progress, prepared.faults,
             may_go_on=None if limit is None else limit.may_go_on, password=prepared.password,
         )  # fmt: skip
     except Interrupted as interrupted:

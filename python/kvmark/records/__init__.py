@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ImportedCase,
         ImportedRecord,
         Manifest,
+        ObservedServer,
         OriginRecord,
         PhaseRecord,
         RunRecord,
@@ -33,7 +34,7 @@ _MODULES: Final = {
     "files": "TimeName read_events",
     "model": (
         "BucketsRecord FigureRecord GroupRecord Header ImportedCase ImportedRecord"
-        " Manifest OriginRecord PhaseRecord RunRecord TotalRecord"
+        " Manifest ObservedServer OriginRecord PhaseRecord RunRecord TotalRecord"
     ),
     "recovery": "close_run recover_run",
     "run": "OpenRun Run",

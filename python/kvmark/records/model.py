@@ -378,6 +378,14 @@ class RunRecord(_Frozen):
         return sum(total.in_window for total in totals if total.outcome == "ok")
 
 
+class ObservedServer(_Frozen):
+    """A server that kvmark observed and didn't start; its samples are in the resources."""
+
+    name: str
+    #: The source of its samples, without credentials.
+    source: str
+
+
 class Header(_Frozen):
     """The part of a manifest that is known before the run begins."""
 
@@ -392,6 +400,8 @@ class Header(_Frozen):
     #: The servers of the system, if it has any: ``observed``, and their description (testbed,
     #: version, nodes, settings) or the ``reason`` why it is missing.
     testbed: dict[str, Any] | None = None
+    #: The observed servers of no testbed.
+    observed: tuple[ObservedServer, ...] = ()
 
 
 class Manifest(Header):

@@ -21,6 +21,7 @@ from kvmark.records.files import Tail, TimeName, read_events
 from kvmark.records.histograms import TIME_TAGS, LogLine, decode, log_lines, series_tag
 from kvmark.records.intervals import SCHEMA, read_log, with_all_columns
 from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
+from kvmark.records.watch import SeenServer, Watch
 from kvmark.records.writer import Running, first_line
 from kvmark.stats import Counts
 
@@ -165,6 +166,7 @@ class OpenRun:
     #: The newest rows, in the form of ``intervals.parquet``.
     intervals: pl.DataFrame
     events: tuple[dict[str, Any], ...]
+    servers: tuple[SeenServer, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> OpenRun:
@@ -175,7 +177,8 @@ class OpenRun:
         """
         events = _events_by_time(folder)
         lines = Tail(folder / files.INTERVAL_LOG).lines(_MOST_BYTES)
-        return cls(Running.read(folder), read_log(lines, SCHEMA), events)
+        servers = Watch(folder).look().servers
+        return cls(Running.read(folder), read_log(lines, SCHEMA), events, servers)
 
 
 def interval_times(

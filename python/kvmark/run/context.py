@@ -19,6 +19,7 @@ from kvmark.testbed.host import describe_host
 
 if TYPE_CHECKING:
     from kvmark.run.prometheus import Exporter
+    from kvmark.testbed.sources.sample import Source
 
 _CALIBRATIONS: Final = 5
 """Repetitions, so that other load on the core disturbs only few."""
@@ -44,6 +45,8 @@ class RunContext:
     commit: str | None = None
     exporter: Exporter | None = None
     """Exports live figures. Not in manifests."""
+    observed: tuple[Source, ...] = ()
+    """The observed servers that kvmark didn't start. Manifests name them."""
     recording: tuple[Path, bytes] | None = None
     """The log of measured operations, and the hash key of their keys. Not in manifests."""
     overheads: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)

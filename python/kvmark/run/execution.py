@@ -13,7 +13,7 @@ from kvmark import errors, interrupts
 from kvmark.drivers import is_embedded
 from kvmark.errors import GeneratorDied, Interrupted, KvmarkError, RunError
 from kvmark.plan.model import Plan
-from kvmark.records import Header, Manifest, RunFolder
+from kvmark.records import Header, Manifest, ObservedServer, RunFolder
 from kvmark.run.context import RunContext
 from kvmark.run.existing import removed_if_refused
 from kvmark.run.faults import Faults, ServerInfo, find_servers
@@ -21,7 +21,6 @@ from kvmark.run.generator import Caller
 from kvmark.run.sampler import Sampler
 from kvmark.secret import Secret
 from kvmark.spec.faults import FaultSpec
-from kvmark.testbed.observe import NodeExporter
 
 INTERRUPTED: Final = "interrupted"
 """The beginning of the failure of a run that the user ended."""
@@ -58,7 +57,6 @@ def execute(
     context: RunContext,
     progress: Progress,
     faults: Sequence[FaultSpec] = (),
-    exporters: Sequence[NodeExporter] = (),
     may_go_on: Callable[[], bool] | None = None,
     password: Secret | None = None,
 ) -> ExecutedRun:
@@ -78,6 +76,7 @@ def execute(
     plan = _with_own_values(_created_on_demand(context.applied_to(plan)))
     servers = find_servers(plan)
     servers.check_faults(faults)
+    servers.check_names([one.name for one in context.observed])
     folder = context.records.new(plan.name)
     folder.begin(
         Header(
@@ -89,6 +88,7 @@ def execute(
             tags=context.tags,
             commit=context.commit,
             testbed=None if servers.description is None else dict(servers.description),
+            observed=tuple(ObservedServer(name=s.name, source=s.text) for s in context.observed),
         )
     )
     result: Mapping[str, Any] | None = None
@@ -103,7 +103,7 @@ def execute(
             all_cores="stress" not in spec and spec.get("workers") is None and not plan.pin,
         )
         with (
-            Sampler(folder, servers.testbeds, exporters, context.generator.processes, cores),
+            Sampler(folder, servers.testbeds, context.observed, context.generator.processes, cores),
             _with_faults(caller, plan, folder, servers, faults) as caller,
             removed_if_refused(plan),
             context.exporter.following(folder, plan) if context.exporter else nullcontext(),

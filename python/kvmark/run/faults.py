@@ -249,6 +249,16 @@ class ServerInfo:
         """All testbeds whose servers are part of the measurement."""
         return tuple(one for one in (self.testbed, self.behind) if one is not None)
 
+    def check_names(self, observed: Sequence[str]) -> None:
+        """Refuses observed servers with the name of a testbed's server.
+
+        Raises:
+            UsageError: names one.
+        """
+        own = {node.name for testbed in self.testbeds for node in testbed.nodes}
+        for name in own.intersection(observed):
+            raise UsageError(f"observe: the testbed has a server {name}; give another NAME=SOURCE")
+
     def check_faults(self, faults: Sequence[FaultSpec]) -> None:
         """Refuses faults that aren't possible here, before anything begins.
 

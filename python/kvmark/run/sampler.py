@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
 from itertools import cycle
@@ -22,11 +23,14 @@ import psutil
 from kvmark.errors import RunError
 from kvmark.records import RunFolder
 from kvmark.records.files import COORDINATOR, FIXED_WORK, GENERATOR
-from kvmark.testbed.observe import NodeExporter, Observer, process_row
+from kvmark.testbed.observe import Observer, process_row
 from kvmark.testbed.process import bound_to
+from kvmark.testbed.sources.sample import TIMEOUT_S, Source
 from kvmark.testbed.state import Testbed
 
 _PERIOD_S: Final = 1.0
+_ANSWER_S: Final = 0.2
+"""How long the sampler waits for observed servers; later answers are taken with the next sample."""
 
 _OBJECTS: Final = 4096
 _READS: Final = 20_000
@@ -44,17 +48,44 @@ def sample(process: psutil.Process, node: str = GENERATOR) -> dict[str, Any]:
     }
 
 
+class ObservedServers:
+    """Asks the sources of observed servers at the same time: none waits for another."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = tuple(sources)
+        self._pool = ThreadPoolExecutor(max(1, len(sources)), "kvmark-observes")
+        self._asked: dict[Source, Future[dict[str, Any] | None]] = {}
+
+    def rows(self, wait_s: float) -> list[Mapping[str, Any]]:
+        """The answers within that time, and those to earlier questions; asks idle sources."""
+        answers = []
+        for source in self._sources:
+            earlier = self._asked.get(source)
+            if earlier is not None and earlier.done():
+                answers.append(self._asked.pop(source).result())
+            if source not in self._asked:
+                self._asked[source] = self._pool.submit(source.row)
+        done = wait(self._asked.values(), wait_s).done
+        answers += [asked.result() for asked in done]
+        self._asked = {one: asked for one, asked in self._asked.items() if asked not in done}
+        return [row for row in answers if row is not None]
+
+    def close(self) -> None:
+        """Asks nothing any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
 class Sampler:
     """Appends samples at its start, each second, and at its end.
 
-    There is one row for each process, each server of a testbed, and each node exporter.
+    There is one row for each process, each server of a testbed, and each observed server.
     """
 
     def __init__(
         self,
         folder: RunFolder,
         testbeds: Sequence[Testbed] = (),
-        exporters: Sequence[NodeExporter] = (),
+        sources: Sequence[Source] = (),
         processes: Mapping[str, int] = MappingProxyType({}),
         cores: Sequence[int] = (),
     ) -> None:
@@ -63,13 +94,13 @@ class Sampler:
         Args:
             folder: the folder for the samples.
             testbeds: testbeds with sampled servers.
-            exporters: node exporters of other machines.
+            sources: those of observed servers.
             processes: generators on this machine, by name.
             cores: the cores of the system under test; their speed is sampled in turn.
         """
         self._folder = folder
         self._servers = tuple(map(Observer, testbeds))
-        self._exporters = tuple(exporters)
+        self._observed = ObservedServers(sources)
         self._own = psutil.Process()
         self._cores = cycle(cores or (None,))
         self._generators = {name: psutil.Process(number) for name, number in processes.items()}
@@ -78,7 +109,7 @@ class Sampler:
 
     def __enter__(self) -> Self:
         """Takes the first sample and continues in the background."""
-        self._take()
+        self._take(TIMEOUT_S)
         self._thread.start()
         return self
 
@@ -86,15 +117,16 @@ class Sampler:
         """Takes the last sample."""
         self._over.set()
         self._thread.join()
-        self._take()
+        self._take(TIMEOUT_S)
+        self._observed.close()
         for servers in self._servers:
             servers.close()
 
     def _repeat(self) -> None:
         while not self._over.wait(_PERIOD_S):
-            self._take()
+            self._take(_ANSWER_S)
 
-    def _take(self) -> None:
+    def _take(self, wait_s: float) -> None:
         rows: list[Mapping[str, Any]] = []
         # The end of a process is reported elsewhere.
         with suppress(psutil.NoSuchProcess):
@@ -102,7 +134,7 @@ class Sampler:
         take = process_row if self._generators else sample
         rows.append({**take(self._own, COORDINATOR), FIXED_WORK: fixed_work_ns(next(self._cores))})
         rows += [row for servers in self._servers for row in servers.sample()]
-        rows += [row for one in self._exporters if (row := one.sample()) is not None]
+        rows += self._observed.rows(wait_s)
         try:
             self._folder.append_resources(rows)
         except RunError:

@@ -136,6 +136,8 @@ def _now(run: OpenRun, totals: pl.DataFrame) -> Iterator[Fact]:
     sums = rows.group_by("outcome", maintain_order=True).agg(TIMED.sum().alias("count"))
     if not sums.is_empty():
         yield Fact("Errors in these intervals", units.counts_text(dict(sums.iter_rows())))
+    if run.servers:
+        yield Fact("Servers' CPU time", ", ".join(map(str, run.servers)))
 
 
 def _figure_texts(row: Mapping[str, Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from kvmark.errors import SpecError
 from kvmark.spec import quantity, yaml_file
 from kvmark.spec.metric import THROUGHPUT, parse_comparable
+from kvmark.spec.observe import ServerSource
 from kvmark.spec.study_words import RunWords
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemName, system_name
@@ -222,6 +223,8 @@ class StudySpec(Strict):
     testbed: Mapping[str, Any] | None = None
     """The options of `kvmark up` for the study's own servers, which know themselves what they
     mean."""
+    observe: Mapping[str, _Named] = {}
+    """Observed servers by name: sources as of `--observe`."""
     options: Mapping[str, Mapping[str, str | int | float | bool]] = {}
     """Options of the system's URL, by driver."""
     workload: str | None = None
@@ -277,7 +280,17 @@ class StudySpec(Strict):
         levels = (Level(name, {THROUGH: url}, (*place, name)) for name, url in proxies)
         return {**found, THROUGH: (Level(DIRECT, {}, place), *levels)}
 
+    @property
+    def sources(self) -> tuple[ServerSource, ...]:
+        """The observed servers."""
+        return tuple(ServerSource.named(name, place) for name, place in self.observe.items())
+
     def _mistakes(self) -> Iterator[Mistake]:
+        for name, place in self.observe.items():
+            try:
+                ServerSource.named(name, place)
+            except SpecError as problem:
+                yield ("observe", name), problem.message
         if self.system is not None and self.testbed is not None:
             yield "testbed", "a study has either a system or a testbed; remove one of them"
         varied = any("system" in level.changes for one in self.levels.values() for level in one)
@@ -350,6 +363,7 @@ class StudyFile:
 def _systems(spec: StudySpec) -> Iterator[tuple[str | int, ...]]:
     """Places of systems in the file."""
     yield ("system",)
+    yield from (("observe", name) for name in spec.observe)
     for levels in spec.levels.values():
         for level in levels:
             named = (path for path, value in level.changes.items() if isinstance(value, SystemName))

@@ -2,39 +2,22 @@
 
 A row has the columns of the generator's row, and `gc_count` and `gc_time_s` for servers on a Java
 virtual machine. Counters start with the server's process: a smaller value than before means a
-restart. Unknown values are None.
-
-A Prometheus node exporter observes a server on another machine. Its rows are about the whole
-machine, and `cores` is the machine's number of cores.
+restart. Unknown values are None. `kvmark.testbed.sources` observes other servers.
 """
 
 from __future__ import annotations
 
-import re
 import time
-import urllib.request
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any
 
 import psutil
 
-from kvmark.errors import SystemUnderTestError, UsageError
+from kvmark.errors import SystemUnderTestError
 from kvmark.testbed.process import Identity, family
 from kvmark.testbed.state import Node, Testbed
-from kvmark.testbed.system import NO_COUNTERS, Meter, system_of
-
-_TIMEOUT_S: Final = 0.5
-_MOST_BYTES: Final = 8 << 20
-_LINE: Final = re.compile(r"(\w+)(?:\{([^}]*)\})?\s+(\S+)")
-_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_USER: Final = re.compile("user|nice")
-_SYSTEM: Final = re.compile("system|irq|softirq")
-# Partitions and layers above disks would be counted twice.
-_DISK: Final = re.compile(r"(sd[a-z]+|vd[a-z]+|xvd[a-z]+|nvme\d+n\d+)")
-_NETWORK: Final = re.compile(r"(?!lo$).+")
+from kvmark.testbed.system import Meter, system_of
 
 
 def process_row(process: psutil.Process, node: str) -> dict[str, Any]:
@@ -115,90 +98,3 @@ def _with_children(
                 if name not in {"at_wall_ns", "node"} and None not in (value, row[name]):
                     row[name] += value
     return row
-
-
-class NodeExporter:
-    """One machine's exporter. Call `sample` once a second, from one thread."""
-
-    def __init__(self, url: str) -> None:
-        """Reads one sample, to report a wrong address before a run begins.
-
-        Raises:
-            UsageError: it isn't an HTTP URL.
-            SystemUnderTestError: there is no answer, or not an exporter's.
-        """
-        parts = urlsplit(url)
-        if parts.username is not None:
-            raise UsageError("observe: a node exporter is asked without a user; leave it out")
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UsageError(
-                f"observe: '{url}' is not a node exporter's address;"
-                " write it as http://host:9100/metrics"
-            )
-        self._url = url if parts.path.strip("/") else f"{url.rstrip('/')}/metrics"
-        self.node = parts.hostname
-        try:
-            row = self._row()
-        except (OSError, ValueError) as problem:
-            reason = getattr(problem, "reason", problem)
-            raise SystemUnderTestError(f"observe: {url} doesn't answer: {reason}") from problem
-        if row is None:
-            raise SystemUnderTestError(f"observe: {url} has no node_cpu_seconds_total")
-
-    def sample(self) -> dict[str, Any] | None:
-        """A row; None without an answer within half a second."""
-        with suppress(OSError, ValueError):
-            return self._row()
-        return None
-
-    def _row(self) -> dict[str, Any] | None:
-        # The scheme is checked above.
-        with urllib.request.urlopen(self._url, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-            text = bytes(answer.read(_MOST_BYTES)).decode("utf-8", "replace")
-        return row_of(text, self.node)
-
-
-def row_of(text: str, node: str) -> dict[str, Any] | None:
-    """The row of an exporter's text; None without figures of processors."""
-    samples = list(_samples(text))
-    cores = {labels.get("cpu") for name, labels, _ in samples if name == "node_cpu_seconds_total"}
-    if not cores:
-        return None
-
-    def total(metric: str, label: str, counted: re.Pattern[str]) -> float | None:
-        values = [
-            value
-            for name, labels, value in samples
-            if name == f"node_{metric}" and counted.fullmatch(labels.get(label, ""))
-        ]
-        return sum(values) if values else None
-
-    def device_bytes(metric: str, counted: re.Pattern[str]) -> int | None:
-        value = total(f"{metric}_bytes_total", "device", counted)
-        return None if value is None else int(value)
-
-    values = {name: value for name, _, value in samples}
-    memory, free = map(values.get, ("node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes"))
-    return {
-        **NO_COUNTERS,
-        "at_wall_ns": time.time_ns(),
-        "node": node,
-        "cpu_user_s": total("cpu_seconds_total", "mode", _USER) or 0.0,
-        "cpu_system_s": total("cpu_seconds_total", "mode", _SYSTEM) or 0.0,
-        "resident_bytes": None if memory is None or free is None else int(memory - free),
-        "disk_read_bytes": device_bytes("disk_read", _DISK),
-        "disk_written_bytes": device_bytes("disk_written", _DISK),
-        "network_sent_bytes": device_bytes("network_transmit", _NETWORK),
-        "network_received_bytes": device_bytes("network_receive", _NETWORK),
-        "machine_cpu_percent": None,
-        "cores": len(cores),
-    }
-
-
-def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    for line in text.splitlines():
-        match = _LINE.match(line)
-        if match is None or line.startswith("#"):
-            continue
-        with suppress(ValueError):
-            yield match[1], dict(_LABEL.findall(match[2] or "")), float(match[3])

@@ -21,7 +21,16 @@ _SUCCEEDED: Final = (pl.col("outcome") == "ok") & ~pl.col("part")
 FAILED: Final = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"]) & ~pl.col("part")
 """Rows of failures. Those of the whole interval, of outcome any, exist even without operations."""
 _LEAST_SAMPLES: Final = 2
-_DELTAS: Final = ("node", "cpu_s", "bytes", "disk_read_bytes", "gc_s", "wall_s")
+_DELTAS: Final = (
+    "node", "cpu_s", "bytes", "disk_read_bytes", "disk_written_bytes", "gc_s", "compactions",
+    "evicted_keys", "resident_bytes", "busiest_core", "cores", "wall_s",
+)  # fmt: skip
+_OPTIONAL: Final = {
+    "gc_time_s": pl.Float64, "disk_read_bytes": pl.Int64, "disk_written_bytes": pl.Int64,
+    "compactions": pl.Int64, "evicted_keys": pl.Int64, "resident_bytes": pl.Int64,
+    "busiest_core": pl.Float64, "cores": pl.Int64,
+}  # fmt: skip
+"""Columns that samples may lack."""
 _NEEDED: Final = frozenset({"node", "at_wall_ns", "cpu_user_s", "network_sent_bytes"})
 
 
@@ -104,9 +113,10 @@ def waiting_for_core(phase: PhaseRecord) -> tuple[int, int, int] | None:
 def counter_deltas(run: Run, record: PhaseRecord) -> pl.DataFrame:
     """How much each server's counters rose over its samples in a phase, its drain included.
 
-    One row per server, none if none was observed: CPU time in `cpu_s`, traffic in `bytes`, reads
-    from disks in `disk_read_bytes`, garbage collections in `gc_s`, and the time from the first to
-    the last sample in `wall_s`. An unknown counter is None.
+    One row per server, none if none was observed: CPU time in `cpu_s`, traffic in `bytes`, bytes
+    of disks, garbage collections in `gc_s`, completed compactions, removed records in
+    `evicted_keys`, and the time from the first to the last sample in `wall_s`. `resident_bytes` is
+    the maximum, `busiest_core` a mean, and `cores` the last number. An unknown value is None.
     """
     table = run.resources
     rows = pl.DataFrame()
@@ -118,18 +128,24 @@ def counter_deltas(run: Run, record: PhaseRecord) -> pl.DataFrame:
     # A column that no row has a value in may be missing, or have no type.
     optional = {
         name: (pl.col(name) if name in table.columns else pl.lit(None)).cast(kind)
-        for name, kind in (("gc_time_s", pl.Float64), ("disk_read_bytes", pl.Int64))
+        for name, kind in _OPTIONAL.items()
     }
     rows = rows.with_columns(
-        cpu=pl.col("cpu_user_s") + pl.col("cpu_system_s"),
-        network=pl.col("network_sent_bytes") + pl.col("network_received_bytes"),
+        cpu=(pl.col("cpu_user_s") + pl.col("cpu_system_s")).cast(pl.Float64),
+        network=(pl.col("network_sent_bytes") + pl.col("network_received_bytes")).cast(pl.Int64),
         **optional,
     )
     changes = rows.group_by("node", maintain_order=True).agg(
         cpu_s=counter_delta("cpu"),
         bytes=counter_delta("network"),
         disk_read_bytes=counter_delta("disk_read_bytes"),
+        disk_written_bytes=counter_delta("disk_written_bytes"),
         gc_s=counter_delta("gc_time_s"),
+        compactions=counter_delta("compactions"),
+        evicted_keys=counter_delta("evicted_keys"),
+        resident_bytes=pl.col("resident_bytes").max(),
+        busiest_core=pl.col("busiest_core").mean(),
+        cores=pl.col("cores").drop_nulls().last(),
         wall_s=counter_delta("at_wall_ns") / NS_PER_S,
     )
     return changes.filter(pl.col("wall_s") > 0)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmark.analysis.summary.faults import RECOVERED, fault_effects, fault_spans, problems
-from kvmark.analysis.summary.sums import counter_deltas, statistic_delta
+from kvmark.analysis.summary.sums import counter_deltas, statistic_delta, within
 from kvmark.analysis.verdict.rules import JudgedPhase, Reason, percent, reason
 from kvmark.drivers import drivers
 from kvmark.records import Run
+from kvmark.records.files import COORDINATOR
 from kvmark.stats.distributions import zipf_top_share
 
 #: Counters of evicted records.
@@ -60,7 +61,10 @@ def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
     yield from _check_garbage(phase, deltas)
     yield from _check_own_garbage(phase)
     yield from _check_warnings(phase)
-    evicted = sum(statistic_delta(phase.record, name) or 0.0 for name in _EVICTED)
+    yield from _check_samples(phase)
+    counted = sum(statistic_delta(phase.record, name) or 0.0 for name in _EVICTED)
+    # The driver and an observed server may count the same records.
+    evicted = max(counted, sum(row["evicted_keys"] or 0.0 for row in rows))
     yield phase.reason(
         "evictions",
         evicted,
@@ -72,10 +76,10 @@ def check_servers(phase: JudgedPhase) -> Iterator[Reason | None]:
 def _check_processors(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | None]:
     """Whether a server, or several that share their cores, used all that there was to use."""
     used = _used_cores(phase, deltas)
-    # A system's own count is that of one core.
     alone = {
-        (name,): cores if name == _THE_SYSTEM else cores / _usable_cores(phase.run, name)
+        (name,): share
         for name, cores in used.items()
+        if (share := _busy_share(phase.run, name, cores, deltas.get(name, {}))) is not None
     }
     shares = alone | _shares_together(phase.run, used)
     if not shares:
@@ -90,6 +94,43 @@ def _check_processors(phase: JudgedPhase, deltas: _Deltas) -> Iterator[Reason | 
         share,
         f"{who} used {percent(share)} of the processor time that {they} can use",
         {"node": node, "busy_share": share, "servers": len(used)},
+    )
+
+
+def _busy_share(run: Run, name: str, used: float, row: Mapping[str, Any]) -> float | None:
+    """The share that a server used of the cores it can use; None if their number is unknown.
+
+    Where the system has one thread, that of the busiest core of an observed machine.
+    """
+    if name == _THE_SYSTEM:
+        # A system's own count is that of one core.
+        return used
+    if name not in _observed(run):
+        return used / _usable_cores(run, name)
+    driver = drivers().get(str(run.manifest.plan.get("system", {}).get("driver")))
+    has_one_thread = driver is not None and driver.one_thread_unless is not None
+    shares = [used / row["cores"]] if row["cores"] else []
+    if has_one_thread and row["busiest_core"] is not None:
+        shares.append(row["busiest_core"])
+    return max(shares, default=None)
+
+
+def _check_samples(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """Whether observed servers gave their samples, as the command's own process did."""
+    names = _observed(phase.run)
+    if not names or phase.run.resources.is_empty():
+        return
+    inside = phase.run.resources.filter(within(phase.run, phase.record))
+    counts = dict(inside.group_by("node").len().iter_rows())
+    # A sample at the begin or the end may lie outside.
+    due = counts.get(COORDINATOR, 0) - 1
+    missing = {name: (due - counts.get(name, 0)) / due for name in names if due > 0}
+    node = max(missing, key=lambda name: missing[name], default="")
+    yield phase.reason(
+        "server_unobserved",
+        missing.get(node, 0.0),
+        f"observed server {node} didn't answer {percent(missing.get(node, 0.0))} of the time",
+        {"node": node, "servers": len(names)},
     )
 
 
@@ -248,13 +289,13 @@ def _used_cores(phase: JudgedPhase, deltas: _Deltas) -> dict[str, float]:
         for name, row in deltas.items()
         if row["cpu_s"] is not None
     }
-    if watched:
+    if watched.keys() - _observed(phase.run):
         return watched
     own = [statistic_delta(phase.record, name) for name in _OWN_CPU]
     window_ns = (phase.record.drained_ns or phase.record.end_ns) - phase.record.start_ns
     if window_ns <= 0 or any(part is None for part in own):
-        return {}
-    return {_THE_SYSTEM: sum(part or 0.0 for part in own) * 1e9 / window_ns}
+        return watched
+    return watched | {_THE_SYSTEM: sum(part or 0.0 for part in own) * 1e9 / window_ns}
 
 
 def _shares_together(run: Run, used: Mapping[str, float]) -> dict[tuple[str, ...], float]:
@@ -283,6 +324,11 @@ def _usable_cores(run: Run, name: str) -> float:
         return float(bound)
     threads = str(testbed.get("settings", {}).get(driver.one_thread_unless, "1"))
     return float(min(int(threads) if threads.isdecimal() else 1, bound))
+
+
+def _observed(run: Run) -> frozenset[str]:
+    """The names of observed servers that belong to no testbed."""
+    return frozenset(one.name for one in run.manifest.observed)
 
 
 def _node(run: Run, name: str) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import typer
 
 from kvmark.cli.command_line import command_line
 from kvmark.cli.output import print_result, save_report, terminal_width
-from kvmark.cli.session import AGAIN, execute_design, named_system
+from kvmark.cli.session import AGAIN, check_observed, execute_design, named_system
 from kvmark.errors import AnswerIsNo, KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.experiment.journal import Journal, begin, find
 from kvmark.experiment.study.answer import newest_with_cases, stored_request, study_results
@@ -154,6 +154,9 @@ def run_study(
     """
     if report is not None:
         check_output(report, "report: ")
+    named = {one.name for one in options.observe}
+    sources = (one for one in file.spec.sources if one.name not in named)
+    options = replace(options, observe=(*sources, *options.observe))
     records, name = options.open_records(), file.spec.name
     journal = None
     if options.resume:
@@ -172,6 +175,7 @@ def run_study(
     environment = Environment(study, tell, on_existing)
     design = FactorialDesign(study, environment)
     if journal is None:
+        check_observed(options)
         command = {"design": design.kind, "command": list(command_line())}
         journal = begin(records, name, {**command, **design.definition()})
     else:

@@ -34,12 +34,12 @@ from kvmark.records import Judgement, Records
 from kvmark.report.views.gather import run_answer
 from kvmark.report.views.verdicts import caveat_texts, run_caveats
 from kvmark.run.existing import OnExisting, remove_tables
+from kvmark.spec.observe import ServerSource
 from kvmark.spec.owned_tables import TableRemoval
 from kvmark.spec.run import RunSpec
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import SystemName, SystemUrl
 from kvmark.testbed.cassandra.server import look_at
-from kvmark.testbed.observe import NodeExporter
 
 
 @dataclass(kw_only=True)
@@ -53,7 +53,6 @@ class AppRuns(Design):
     #: The application in the manifest of each run.
     application: Mapping[str, Any]
     repetitions: int
-    exporters: tuple[NodeExporter, ...]
     #: Drops or empties the application's tables.
     prepare: Callable[[], None]
     outcomes: list[RunOutcome] = field(default_factory=list)
@@ -88,8 +87,7 @@ class AppRuns(Design):
         self.prepare()
         spec = self.make()
         spec = replace(spec, seed=spec.seed + repetition)
-        run = prepare_run(spec, compile_run(spec), {"app": self.application})
-        return replace(run, exporters=self.exporters)
+        return prepare_run(spec, compile_run(spec), {"app": self.application})
 
 
 def execute_app(request: AppRequest) -> None:
@@ -126,7 +124,6 @@ def execute_app(request: AppRequest) -> None:
             "notes": notes,
         },
         repetitions=request.whole("repetitions") or 1,
-        exporters=tuple(NodeExporter(url) for url in request.repeated.get("observe", ())),
         prepare=partial(
             remove_tables, system, workloads.removals(spec.workload.prepare, request), existing
         ),
@@ -177,7 +174,8 @@ def _drop_table(request: AppRequest, system: SystemUrl, existing: OnExisting) ->
 def _experiment_options(request: AppRequest) -> ExperimentOptions:
     folder = request.text("runs")
     return ExperimentOptions(
-        tags=request.repeated.get("tag", ()),
+        tags=request.all("tag", str),
+        observe=request.all("observe", ServerSource),
         commit=request.text("commit"),
         resume=request.has("resume"),
         prometheus=request.whole("prometheus"),

@@ -15,12 +15,13 @@ from typing import Any, Final, Literal, TypeVar
 
 from kvmark.errors import SpecError
 from kvmark.secret import Secret
+from kvmark.spec.observe import ServerSource, parse_source
 from kvmark.spec.quantity import duration_ns, stall_limit_ns
 from kvmark.spec.suggest import did_you_mean, shown, without_credentials
 from kvmark.spec.url import SystemName
 
 _T = TypeVar("_T")
-_FlagValue = str | int | float | bool | Secret
+_FlagValue = str | int | float | bool | Secret | ServerSource
 
 _DECLARED: Final = tomllib.loads((files(__package__) / "flags.toml").read_text("utf-8"))
 
@@ -55,7 +56,9 @@ class Flag:
     """A flag: the type of its value, its help, and the applications that use it."""
 
     name: str
-    takes: Literal["nothing", "whole", "number", "text", "duration", "limit", "secret", "system"]
+    takes: Literal[
+        "nothing", "whole", "number", "text", "duration", "limit", "secret", "system", "source"
+    ]  # fmt: skip
     apps: frozenset[str]
     help: str = ""
     least: int = 0
@@ -92,6 +95,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "limit": stall_limit_ns,
     "secret": Secret,
     "system": SystemName,
+    "source": parse_source,
 }
 
 
@@ -102,7 +106,7 @@ class AppRequest:
     app: App
     flags: Mapping[str, _FlagValue]
     #: The values of repeatable flags.
-    repeated: Mapping[str, tuple[str, ...]]
+    repeated: Mapping[str, tuple[_FlagValue, ...]]
 
     def has(self, name: str) -> bool:
         """Whether a flag was passed."""
@@ -112,6 +116,10 @@ class AppRequest:
         """The value of a flag of this type; None if it wasn't passed."""
         value = self.flags.get(name)
         return value if isinstance(value, kind) else None
+
+    def all(self, name: str, kind: type[_T]) -> tuple[_T, ...]:
+        """The values of a repeatable flag of this type."""
+        return tuple(one for one in self.repeated.get(name, ()) if isinstance(one, kind))
 
     def whole(self, name: str) -> int | None:
         """The value of a flag with a whole number."""
@@ -124,7 +132,7 @@ class AppRequest:
     def as_json(self) -> dict[str, str | int | float | bool]:
         """The flags as plain values, without secrets."""
         return {
-            name: str(value) if isinstance(value, Secret) else value
+            name: str(value) if isinstance(value, Secret | ServerSource) else value
             for name, value in self.flags.items()
         }
 
@@ -146,7 +154,7 @@ def parse_request(arguments: Sequence[str]) -> AppRequest | None:
     """
     names: list[str] = []
     flags: dict[str, _FlagValue] = {}
-    repeated: dict[str, tuple[str, ...]] = {}
+    repeated: dict[str, tuple[_FlagValue, ...]] = {}
     remaining = list(arguments)
     while remaining:
         argument = remaining.pop(0)
@@ -155,7 +163,7 @@ def parse_request(arguments: Sequence[str]) -> AppRequest | None:
             continue
         flag, value = _parse_flag(_SHORT.get(argument, argument), remaining)
         if flag.name in _REPEATABLE:
-            repeated[flag.name] = (*repeated.get(flag.name, ()), str(value))
+            repeated[flag.name] = (*repeated.get(flag.name, ()), value)
         elif flag.name in flags:
             raise SpecError(f"--{flag.name} is given twice; leave one of them out")
         flags[flag.name] = value

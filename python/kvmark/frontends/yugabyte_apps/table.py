@@ -44,8 +44,8 @@ _TIMES: Final[tuple[TimeName, ...]] = ("response", "service")
 _NS_PER_S: Final = 1e9
 _NS_PER_MS: Final = 1e6
 _UNKNOWN_NODES: Final = (
-    "CPU time of the cluster's nodes is unknown: kvmark started none of them; name their node"
-    " exporters with --observe http://HOST:9100/metrics"
+    "CPU time of the cluster's nodes is unknown: kvmark started none of them; observe them with"
+    " --observe http://HOST:9100/metrics"
 )
 
 _COLUMNS: Final = (

@@ -15,6 +15,7 @@ from kvmark.analysis.summary.chart_data import Stretch, Timeline, TimeSteps
 from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import Summary
+from kvmark.analysis.summary.servers import ServerUsage
 from kvmark.analysis.verdict.cases import SequenceRow
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import ImportedRecord
@@ -85,5 +86,7 @@ class RunAnswer:
     timelines: tuple[Timeline, ...] = ()
     #: The figures of the objectives of `--slo`.
     objectives: tuple[ObjectiveFigure, ...] = ()
+    #: Observed servers by phase.
+    servers: tuple[ServerUsage, ...] = ()
     #: Another tool's figures; none for kvmark's runs.
     imported: ImportedRecord | None = None

@@ -15,6 +15,7 @@ from kvmark.analysis.summary.faults import Segment, fault_spans
 from kvmark.analysis.summary.imported import Curve, imported_curves, imported_steps
 from kvmark.analysis.summary.metrics import merged_times, response_quantiles
 from kvmark.analysis.summary.run import quantile_curve, summarize, system_text
+from kvmark.analysis.summary.servers import server_usages
 from kvmark.analysis.verdict.cases import SequenceRow, sequence_rows
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.interrupts import check
@@ -90,7 +91,11 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
         phases=tuple(Segment(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
         intervals=run.intervals.filter(pl.col("operation") == "TOTAL"),
         provenance=Provenance(
-            facts=(*_facts(run), Fact("Seeds", _compact(manifest.plan.get("seeds", {})))),
+            facts=(
+                *_facts(run),
+                Fact("Seeds", _compact(manifest.plan.get("seeds", {}))),
+                *(Fact(f"Server {one.name}", one.source) for one in manifest.observed),
+            ),
             command=manifest.command,
             documents={
                 "Plan": plan,
@@ -103,6 +108,7 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
         faults=fault_spans(run),
         around_faults=chart_data.around_faults(run, summary.faults),
         objectives=objective_figures(run, verdict),
+        servers=server_usages(run),
     )
 
 

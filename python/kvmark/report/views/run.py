@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -11,6 +11,7 @@ from rich.text import Text
 from kvmark.analysis.summary.chart_data import Stretch
 from kvmark.analysis.summary.faults import FaultEffect
 from kvmark.analysis.summary.run import AttemptSummary, PhaseSummary, SweepSummary
+from kvmark.analysis.summary.servers import ServerUsage
 from kvmark.foreign_text import printable
 from kvmark.records import FigureRecord, ImportedRecord, Judgement
 from kvmark.records.files import LOST_WRITES
@@ -89,7 +90,39 @@ def run_grids(run: RunAnswer) -> tuple[Grid, ...]:
         titles = ["Operations"]
     grids = tuple(map(operations_grid, phases, titles))
     around = (around_faults_grid(run.around_faults),) if run.around_faults else ()
-    return (*grids, *around, *lost_writes_grids(run))
+    servers = (servers_grid(run.servers),) if run.servers else ()
+    return (*grids, *around, *lost_writes_grids(run), *servers)
+
+
+def servers_grid(servers: Sequence[ServerUsage]) -> Grid:
+    """What observed servers used in each counted phase."""
+    table = Table("Observed servers", servers)
+    table.key("server", lambda one: one.name)
+    if len({one.phase for one in servers}) > 1:
+        table.key("phase", lambda one: one.phase)
+    columns: dict[str, Callable[[ServerUsage], str]] = {
+        "busy cores": lambda one: units.significant(one.busy_cores),
+        "of": lambda one: units.whole(one.cores),
+        "busiest core, %": lambda one: _percent(one.busiest_core),
+        "memory": lambda one: _size(one.resident_bytes),
+        "disk, /s": lambda one: _size(one.disk_bytes_per_s),
+        "network, /s": lambda one: _size(one.network_bytes_per_s),
+        "GC, %": lambda one: _percent(one.gc_share),
+        "compactions": lambda one: units.whole(one.compactions),
+        "evicted": lambda one: units.whole(one.evicted_keys),
+    }
+    for heading, text in columns.items():
+        if any(text(one) != units.ABSENT for one in servers):
+            table.number(heading, text)
+    return table.grid()
+
+
+def _size(count: float | None) -> str:
+    return units.ABSENT if count is None else units.size(round(count))
+
+
+def _percent(share: float | None) -> str:
+    return units.significant(None if share is None else share * 100)
 
 
 def around_faults_grid(stretches: Sequence[Stretch]) -> Grid:
