@@ -21,7 +21,7 @@ const PACKAGE: &str = "dynalite@4.0.0";
 /// Where the package is, fetched once: a folder with this name is complete.
 static FETCHED: LazyLock<PathBuf> = LazyLock::new(|| {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = place.join(PACKAGE);
+    let folder = place.join(PACKAGE.replace('@', "-"));
     if !folder.exists() {
         let part = TempDir::new_in(place).unwrap();
         let mut fetch = Command::new("npm");
