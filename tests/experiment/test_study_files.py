@@ -185,6 +185,23 @@ def test_cases_of_one_testbed_come_one_after_the_other(study: MakeStudy) -> None
     assert "data" in study(text, system="null:").without_effect
 
 
+def test_servers_stay_up_for_all_blocks_if_a_block_is_that_of_a_testbed(study: MakeStudy) -> None:
+    text = f"{catalog.study_text('cassandra-initial')}\nblocks: testbed\n"
+    whole = list(study(catalog.study_text("cassandra-initial"), repetitions=3).runs())
+    runs = list(study(text, repetitions=3).runs())
+    assert len(runs) == len(whole)
+    assert {(block, case.title) for block, case in runs} == {
+        (block, case.title) for block, case in whole
+    }
+    testbeds = [tuple(case.labels[name] for name in ("nodes", "data", "concurrent_reads"))
+                for _, case in runs]  # fmt: skip
+    assert sum(one != other for one, other in pairwise(testbeds)) == len(set(testbeds)) - 1
+    first = [block for (block, _), testbed in zip(runs, testbeds, strict=True)
+             if testbed == testbeds[0]]  # fmt: skip
+    assert first == sorted(first)
+    assert set(first) == {0, 1, 2}
+
+
 def test_the_scale_test_has_no_combination_that_means_nothing(study: MakeStudy) -> None:
     made = study(catalog.study_text("hcassandra"))
     cases = [case.labels for case in made.cases]

@@ -243,7 +243,10 @@ class StudySpec(Strict):
     lengthen: Annotated[int, Field(ge=0, le=6, strict=True)] = 0
     """How often a run that is INVALID or imprecise is made again, twice as long each time."""
     order: Literal["random", "written"] = "random"
-    """The order of cases within a block; each block is one repetition of all."""
+    """The order of cases within a block."""
+    blocks: Literal["study", "testbed"] = "study"
+    """Whether a block is one repetition of all cases, or of those on the same servers, which stay
+    up until they have had all their blocks."""
     seed: Annotated[int, Field(ge=0, strict=True)] = 1
     dataset: Literal["reuse", "fresh"] = "reuse"
     """Whether a case finds what others loaded, or an empty system."""

@@ -222,20 +222,29 @@ class Study:
 
         Each repetition is a block, so that drift of the machine affects all cases. Within a block,
         cases on the same servers are consecutive, because a change is expensive: it restarts a
-        cluster. The order of these parts and the order within them are random in each block.
+        cluster. The order of these parts and the order within them are random in each block. With
+        blocks by testbed, servers are started once, and have all their blocks.
         """
         parts: dict[str, list[Case]] = {}
         for case in self.cases:
             parts.setdefault(self._together(case), []).append(case)
-        for repetition in range(self.repetitions):
-            chance = random.Random(f"{self.seed} {repetition}")  # noqa: S311 - no secret
-            block = [[*part] for part in parts.values()]
-            if self.spec.order == "random":
-                chance.shuffle(block)
-                for part in block:
-                    chance.shuffle(part)
-            cases = (case for part in block for case in part)
-            yield from ((repetition, one) for one in cases if repetition < self.repetitions_of(one))
+        whole = [[*parts.values()]]
+        by_testbed = [[part] for part in parts.values()]
+        for group in by_testbed if self.spec.blocks == "testbed" else whole:
+            for repetition in range(self.repetitions):
+                yield from ((repetition, one) for one in self._block(group, repetition))
+
+    def _block(self, group: Sequence[Sequence[Case]], repetition: int) -> Iterator[Case]:
+        """The cases of a block in their order, of which some have fewer repetitions."""
+        chance = random.Random(f"{self.seed} {repetition}")  # noqa: S311 - no secret
+        block = [[*part] for part in group]
+        if self.spec.order == "random":
+            chance.shuffle(block)
+            for part in block:
+                chance.shuffle(part)
+        for case in (case for part in block for case in part):
+            if repetition < self.repetitions_of(case):
+                yield case
 
     def run_spec(
         self,
