@@ -229,7 +229,7 @@ def test_the_scale_test_has_no_combination_that_means_nothing(study: MakeStudy) 
     "words",
     [
         "smoke null: clients=1,4",
-        "yugabyte-1.0.7 redis://h application=RedisKeyValue,RedisHashPipelined writers=10,192",
+        "yugabyte-1.0.7 redis://h application=RedisKeyValue,RedisHashPipelined writers=10,128",
         "hcassandra up: scenario=2 clients=10 consistency=ONE,TWO",
     ],
 )
