@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import polars as pl
 
+from kvmark.analysis.peers import Peers
 from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import Summary
@@ -106,6 +108,20 @@ def target_figure(rows: Sequence[SequenceRow]) -> Figure:
         " logarithmic."
     )
     return Figure("throughput-latency", title, caption, data, charts.target_chart(data))
+
+
+def peers_figure(peers: Peers, figure: str, cases: Collection[str] = ()) -> Figure:
+    """The medians of one figure by case and program, all cases unless some are named."""
+    heading = next((one.heading for one in peers.figures if one.name == figure), figure)
+    rows = [
+        (row.case, row.program, value)
+        for row in peers.rows()
+        if (not cases or row.case in cases) and (value := row.figures.get(figure)) is not None
+    ]
+    data = frame(rows, {"case": str, "program": str, "value": float})
+    title = f"{figure[:1].upper()}{figure[1:]}"
+    name = re.sub(r"[^a-z0-9]+", "-", figure.lower())
+    return Figure(name, title, f"{heading}, medians.", data, charts.bar_chart(data, heading))
 
 
 def curve_frame(curves: Sequence[Curve]) -> pl.DataFrame:

@@ -24,7 +24,12 @@ from kvmark.report.views.figures import interval_quantiles
 from kvmark.report.views.gather import MOST_CURVES, MOST_DRAWN
 from kvmark.report.views.run import run_facts, run_grids, run_sentence
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.sequence import SUCCESSFUL, sequence_grid, sequence_sentence
+from kvmark.report.views.sequence import (
+    SUCCESSFUL,
+    compared_sequence,
+    sequence_grid,
+    sequence_sentence,
+)
 
 _MOST_SECTIONS: Final = 100
 """Most runs on a page that has a section for each run: 500 sections are 2 MB."""
@@ -58,10 +63,15 @@ def sequence_page(answer: SequenceAnswer) -> Page:
     return Page(
         title=answer.title,
         question=answer.question,
-        answer=" ".join(filter(None, (answer.caution, sequence_sentence(answer), *answer.remarks))),
+        answer=" ".join(
+            filter(
+                None, (answer.caution, sequence_sentence(answer, headline=True), *answer.remarks)
+            )
+        ),
         counts=verdicts.verdict_counts(row.figures.verdict for row in rows),
         caveats=verdicts.sequence_caveats(answer),
         parts=(
+            *compared_sequence(rows),
             Section("every-case", "Every case", grids=(sequence_grid(answer),)),
             Section("figures", "Figures", figures=tuple(drawn)),
         ),

@@ -21,15 +21,19 @@ from kvmark.report.model.units import Bounded
 from kvmark.report.views import charts
 from kvmark.report.views.charts import PUBLISHED
 from kvmark.report.views.figures import BOUNDED_SCHEMA, frame
-from kvmark.report.views.proxies import cost_sentences, proxies_grid
+from kvmark.report.views.proxies import cost_sentences, proxies_grid, with_doubt
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import (
     CASE_VERDICT,
     ERROR,
     NO_ERROR,
     SUCCESSFUL,
+    ComparedCase,
+    compared_section,
     ends_sentence,
+    placed_sentence,
     published_cell,
+    published_note,
     time_ns,
 )
 from kvmark.report.views.verdicts import caveat_texts, caveats, counts_sentence, verdict_counts
@@ -39,6 +43,8 @@ _TIMES: Final = ("mean", "p50", "p95", "p99", "p999", "max")
 _OPTIONAL_TIMES: Final = frozenset({"mean", "p999"})
 _PUBLISHED: Final = ("throughput", "p50", "p95", "p99", "max", "operations", "seconds")
 _LEAST_SECTION: Final = 2
+_MOST_PAIRS: Final = 50
+"""Most cases with published figures in one figure."""
 _BYTES_PER_KB: Final = 1000
 _EFFECTS_NOTE: Final = (
     "Each effect compares cases that differ in nothing else, within the same repetition; "
@@ -69,12 +75,14 @@ def study_page(results: StudyResults, provenance: Provenance, sections: Iterable
     several = (effect for effect in results.effects if len(effect.by_case) > 1)
     by_case = tuple(map(effects_by_case_grid, several))
     parts = [
+        *_compared(results),
         Section("every-case", "Every case", grids=_case_grids(results)),
         Section("effects", "Effects", grids=_effect_grids(results)),
         Section("figures", "Figures", figures=tuple(_study_figures(results))),
         *sections,
         Section("effects-by-case", "Effects, case by case", grids=by_case),
     ]
+    counts = sorted({_runs(row) for row in results.rows if row.figures}) or [results.repetitions]
     levels = [
         Fact(name, ", ".join(dict.fromkeys(row.levels[name] for row in results.rows)))
         for name in results.factors
@@ -85,14 +93,39 @@ def study_page(results: StudyResults, provenance: Provenance, sections: Iterable
         facts=(
             *levels,
             Fact("Cases", units.whole(len(results.rows))),
-            Fact("Repetitions", units.whole(results.repetitions)),
+            Fact(
+                "Repetitions", " to ".join(dict.fromkeys(map(units.whole, (counts[0], counts[-1]))))
+            ),
         ),
-        answer=_study_sentence(results),
+        answer=_headline(results),
         counts=verdict_counts(row.figures.verdict for row in results.rows if row.figures),
         caveats=_study_caveats(results),
         parts=tuple(part for part in parts if part.grids or part.figures),
         sources=(provenance,),
     )
+
+
+def _compared(results: StudyResults) -> tuple[Section, ...]:
+    """The cases that were published."""
+
+    def compared(row: StudyRow, published: float) -> ComparedCase:
+        measured = row.throughput
+        return ComparedCase(
+            {name: row.levels[name] for name in results.factors},
+            published,
+            measured,
+            None if measured is None else measured.put(lambda value: value / published, ""),
+            row.figures,
+            _published_value(row, "p95"),
+            _mean(row, sum(row.errors.values())),
+        )
+
+    rows = [
+        compared(row, row.published.throughput)
+        for row in results.rows
+        if row.published is not None and row.published.throughput
+    ]
+    return compared_section(rows, results.unit, results.published_source)
 
 
 def case_titles(results: StudyResults) -> Callable[[StudyRow], str]:
@@ -120,6 +153,30 @@ def _study_caveats(results: StudyResults) -> tuple[Caveat, ...]:
     title = case_titles(results)
     rows = ((title(row), row.figures, row.levels) for row in results.rows)
     return caveats([(name, one.verdict, levels) for name, one, levels in rows if one], "cases")
+
+
+def _headline(results: StudyResults) -> str:
+    """One sentence: the cost of a proxy, an effect, or the fastest and the slowest case."""
+    effects = results.effects
+    chosen = [one for one in effects if _is_certain(results, one)] or [
+        one for one in effects if one.change is not None or one.published is not None
+    ]
+    costs = [] if results.proxies is None else [*cost_sentences(results.proxies, brief=True)]
+    if costs:
+        valid = all(_verdict(row).judgement is Judgement.VALID for row in results.rows)
+        return costs[0] if valid else with_doubt(costs[0], "cases")
+    if chosen:
+        return _effect_sentence(results, chosen[0])
+
+    def speed(row: StudyRow) -> str:
+        unit = f"{results.unit}{published_note(row)}"
+        return f"{units.estimate(row.throughput)} {unit}"
+
+    placed = [row for row in results.rows if row.figures is not None and not row.failures]
+    ends = extremes(placed, lambda row: row.throughput, _verdict)
+    counts = verdict_counts(row.figures.verdict for row in results.rows if row.figures)
+    sentence = placed_sentence(ends, case_titles(results), speed)
+    return sentence or (counts_sentence(counts, "case") if any(counts.values()) else "")
 
 
 def _study_sentence(results: StudyResults) -> str:
@@ -151,26 +208,40 @@ def _verdict(row: StudyRow) -> Verdict:
 
 def _effect_sentences(results: StudyResults) -> Iterator[str]:
     """The significant effects between VALID cases, and the number of others."""
+    certain = [effect for effect in results.effects if _is_certain(results, effect)]
+    for effect in certain:
+        yield _effect_sentence(results, effect)
+    if any(effect.published for effect in certain):
+        yield from _source_note(results)
+    if others := len(results.effects) - len(certain):
+        count = "One effect is" if others == 1 else f"{units.whole(others)} effects are"
+        yield f"{count} within chance, or of cases that aren't all VALID."
+
+
+def _is_certain(results: StudyResults, effect: StudyEffect) -> bool:
+    """Whether an effect is significant, and all of its cases are VALID."""
+    return _is_significant(effect) and _are_valid(results, effect)
+
+
+def _are_valid(results: StudyResults, effect: StudyEffect) -> bool:
     valid = {
         frozenset(row.levels.items()) for row in results.rows
         if row.figures is not None and row.figures.verdict.judgement is Judgement.VALID
     }  # fmt: skip
-    others, quotes = 0, False
-    for effect in results.effects:
-        sides = (effect.asked.before, effect.asked.after)
-        cases = {frozenset({**pair.levels, **s}.items()) for pair in effect.by_case for s in sides}
-        if not _is_significant(effect) or not cases <= valid:
-            others += 1
-            continue
-        published = f", published {change_text(effect.published)}" if effect.published else ""
-        quotes |= bool(published)
-        measure = effect.asked.of.replace("_", " ")
-        yield f"{effect.asked.title}: {measure} {effect_text(effect)}{published}."
-    if quotes:
-        yield from _source_note(results)
-    if others:
-        count = "One effect is" if others == 1 else f"{units.whole(others)} effects are"
-        yield f"{count} within chance, or of cases that aren't all VALID."
+    sides = (effect.asked.before, effect.asked.after)
+    return valid >= {
+        frozenset({**pair.levels, **side}.items()) for pair in effect.by_case for side in sides
+    }
+
+
+def _effect_sentence(results: StudyResults, effect: StudyEffect) -> str:
+    """An effect next to the published one; a doubt if its cases aren't all VALID."""
+    published = f", published {change_text(effect.published)}" if effect.published else ""
+    measure = f"{effect.asked.title}: {effect.asked.of.replace('_', ' ')}"
+    if not effect.by_case:
+        return f"{measure} isn't known, as no pair of cases is precise and repeated{published}."
+    sentence = f"{measure} {effect_text(effect)}{published}."
+    return sentence if _are_valid(results, effect) else with_doubt(sentence, "cases")
 
 
 def _source_note(results: StudyResults) -> tuple[str, ...]:
@@ -190,7 +261,8 @@ def _is_significant(effect: StudyEffect) -> bool:
 
 
 def _study_figures(results: StudyResults) -> Iterator[Figure]:
-    """Throughput and response times across a factor, as the study defines them."""
+    """Published and measured throughput, and figures across a factor as the study defines them."""
+    yield from _pair_figure(results)
     layout = results.spec.figure
     if layout is None or layout.across not in results.factors:
         return
@@ -211,6 +283,31 @@ def _study_figures(results: StudyResults) -> Iterator[Figure]:
         kind: charts.Quantity = "number" if quantity == "throughput" else "time"
         spec = charts.level_chart(data, axis, layout.across, quantity=kind)
         yield Figure(name, f"{title} across {layout.across}", caption, data, spec)
+
+
+def _pair_figure(results: StudyResults) -> Iterator[Figure]:
+    """The published and the measured throughput of each case, unless they are many."""
+    rows: list[tuple[object, ...]] = []
+    for row in results.rows:
+        if row.throughput is None or row.published is None or not row.published.throughput:
+            continue
+        labels = {name: label for name, label in row.levels.items() if label != "none"}
+        case = ", ".join(
+            f"{label} {name.replace('_', ' ')}" if label.isdecimal() else label
+            for name, label in labels.items()
+        )
+        one = row.throughput
+        rows.append((case, "measured", one.value, one.low, one.high, _runs(row)))
+        rows.append((case, _ONE_PUBLISHED, row.published.throughput, None, None, None))
+    if not 0 < len(rows) <= _MOST_PAIRS * 2:
+        return
+    data = frame(rows, {"case": str, **BOUNDED_SCHEMA})
+    caption = (
+        f"{results.unit.capitalize()}, logarithmic. Bars are 95 % confidence intervals. Published:"
+        f" {results.published_source}."
+    )
+    spec = charts.pair_chart(data, results.unit)
+    yield Figure("pairs", "Published and measured throughput", caption, data, spec)
 
 
 def _frame(results: StudyResults, layout: FigureSpec, quantity: str) -> pl.DataFrame:
@@ -330,12 +427,18 @@ def effects_grid(results: StudyResults) -> Grid:
             return f"{' to '.join(map(_percent, effect.extremes))} by case"
         return units.interval(effect.change, _percent)
 
+    def verdict(effect: StudyEffect) -> Cell:
+        if not effect.by_case:
+            return Cell(units.ABSENT)
+        return verdict_cell(Judgement.VALID if _are_valid(results, effect) else Judgement.SUSPECT)
+
     table = Table("Effects over all cases", results.effects)
     table.key("effect", lambda effect: effect.asked.title)
     table.word("of", lambda effect: effect.asked.of.replace("_", " "))
     table.number("change, %", change, "measured", "strong")
     table.number("95 % interval", interval, "measured")
     table.number("cases", lambda effect: len(effect.by_case), "measured")
+    table.word("verdict", verdict)
     if _source_note(results):
         table.number("change, %", lambda effect: _signed(effect.published), "published", "muted")
         table.number("cases", lambda effect: effect.published_cases, "published", "muted")
@@ -392,16 +495,16 @@ def _verdict_cell(row: StudyRow) -> Cell:
 
 
 def _exclusion_notes(effects: Sequence[StudyEffect]) -> Iterator[str]:
-    """The number of pairs of cases that are excluded from the effects."""
-    for effect in effects:
-        for count, reason in (
-            (effect.imprecise, "throughput is imprecise"),
-            (effect.cold, "servers were cold in every run"),
-            (effect.unrepeated, "repetitions are too few"),
-        ):
-            pairs = "one pair of cases" if count == 1 else f"{count} pairs"
-            if count:
-                yield f"{effect.asked.title}: {pairs} left out, since a side's {reason}."
+    """The effects from which pairs of cases are excluded, with the number of pairs, by reason."""
+    for name, reason in (
+        ("imprecise", "throughput is imprecise"),
+        ("cold", "servers were cold in every run"),
+        ("unrepeated", "repetitions are too few"),
+    ):
+        counts = {effect.asked.title: getattr(effect, name) for effect in effects}
+        titles = [f"{title} ({count})" for title, count in counts.items() if count]
+        if titles:
+            yield f"Pairs of cases left out, since a side's {reason}: {'; '.join(titles)}."
 
 
 def _signed(change: Bounded | None) -> str:
