@@ -101,6 +101,18 @@ def test_a_stale_or_unreadable_block_is_reported(
     assert error in found[1]
 
 
+@pytest.mark.parametrize(
+    ("answer", "headline"),
+    [
+        ("It is 5. It is VALID.", "It is 5. It is VALID."),
+        (f"It is 5. So{29 * ' so'}. It is SUSPECT.", "It is 5. It is SUSPECT."),
+        (f"It{40 * ' is'}.", f"It{40 * ' is'}."),
+    ],
+)
+def test_a_headline_has_the_verdict_and_at_most_thirty_words(answer: str, headline: str) -> None:
+    assert document_blocks._shortened(answer) == headline
+
+
 def test_an_index_has_the_headline_and_the_verdicts_of_each_page(doc: Check) -> None:
     PAGE.write_text(PAGE.read_text().replace("Some prose.", "Published: 5 ops/s.\n\nMore."))
     index = PAGE.with_name("index.md")

@@ -58,6 +58,10 @@ _CLOSES: Final = re.compile(r"<!--\s+/kvmark\s+-->\s*")
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _RUN_OPTIONS: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _FACTOR: Final = "through"
+_PEERS_FIGURE: Final = "client CPU per operation"
+"""The figure in a chart of peers, if none is named."""
+_MOST_WORDS: Final = 30
+"""Most words of a headline, unless a sentence has more."""
 _INTERVAL: Final = "total,"
 """The begin of cassandra-stress's line of an interval."""
 _OF_A_PAGE: Final = (
@@ -354,10 +358,21 @@ def _report(request: _Request) -> BlockContent:
     others = {
         figure.name: "\n\n".join(figure_blocks(figure, folder)[::-1]) for figure in page.figures
     }
-    others["top"] = f"{parts['headline']}\n\n{parts['facts']}"
+    others["headline"] = f"**{escape_markdown(_shortened(page.answer))}**"
+    others["top"] = f"{others['headline']}\n\n{parts['facts']}"
     facts = {fact.label: fact.text for fact in short_facts(page.top)}
     others["verdicts"] = escape_markdown(f"{facts.get('Measured', '')}: {facts['Verdicts']}.")
     return _drawn(request, request.parts(parts, others, "the report"), page.figures)
+
+
+def _shortened(answer: str) -> str:
+    """The last sentence, which has the verdict, and those before it as far as there is room."""
+    *sentences, last = re.split(r"(?<=\.) (?=[A-Z])", answer)
+    kept: list[str] = []
+    for sentence in sentences:
+        if len(" ".join([*kept, sentence, last]).split()) <= _MOST_WORDS:
+            kept.append(sentence)
+    return " ".join([*kept, last])
 
 
 def _drawn(request: _Request, text: str, figures: Iterable[Figure]) -> BlockContent:
@@ -424,7 +439,8 @@ def _peers(request: _Request) -> BlockContent:
     cases, names = request.names("cases", ";"), request.names("figures", ";")
     grid = medians_grid(peers, cases, names)
     folder = request.options.get("pictures", request.source.pictures)
-    drawn = [peers_figure(peers, figure, cases) for figure in names or ["client CPU per operation"]]
+    shown = (names or [_PEERS_FIGURE]) if "chart" in request.names("view") else []
+    drawn = [peers_figure(peers, figure, cases) for figure in shown]
     parts = peers_parts(peers)
     others = {
         "table": to_markdown(replace(grid, title="")).strip(),

@@ -164,13 +164,13 @@ def markdown(page: Page, figures: str | None = None) -> str:
 def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
     """The Markdown below the title by part.
 
-    `question`, `headline`, `facts`, `levels`, `belief`, sections, `provenance`.
+    `question`, `answer`, `facts`, `levels`, `belief`, sections, `provenance`.
     """
     template: Any = environment(_PACKAGE).get_template("page.md.j2").module
     servers = (fact for fact in page.top if fact.label == _SERVERS)
     parts = {
         "question": escape_markdown(page.question),
-        "headline": f"**{escape_markdown(page.answer)}**" if page.answer else "",
+        "answer": f"**{escape_markdown(page.answer)}**" if page.answer else "",
         "facts": template.origin(page),
         "levels": facts_markdown((*page.facts, *servers)),
         "belief": template.belief(page.caveats),
