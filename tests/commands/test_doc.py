@@ -199,10 +199,10 @@ def test_a_log_has_the_last_of_its_intervals(run: str, records: Records) -> None
     [block] = document_blocks.blocks("<!-- kvmark: stress -->\n<!-- /kvmark -->\n")
     source = document_blocks.BlockSource(
         records, lambda _: pytest.fail("no report"), Path(), "page",
-        lambda _: "head\ntotal, 1\ntotal, 2\ntotal, 3\nEND\n",
+        lambda _: "head\ntotal, 1\ntotal, 2\ntotal, 3\ntotal, 4\nEND\n",
     )  # fmt: skip
     text = document_blocks.content(block, source).text
-    assert text.startswith("```text\nhead\ntotal, 2\ntotal, 3\nEND\n```\n")
+    assert text.startswith("```text\nhead\ntotal, 2\ntotal, 3\ntotal, 4\nEND\n```\n")
 
 
 def test_a_changed_picture_is_stale(doc: Check) -> None:

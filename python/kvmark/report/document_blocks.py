@@ -27,7 +27,7 @@ from kvmark.analysis.study import CaseRuns, ProxyCosts
 from kvmark.analysis.summary.metrics import check_known
 from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.errors import KvmarkError, SpecError
-from kvmark.records import Judgement, Records, Run
+from kvmark.records import Records, Run
 from kvmark.report.format import facts_markdown, figure_blocks, page_parts, short_facts
 from kvmark.report.model import units
 from kvmark.report.model.page import Fact, Figure, Page
@@ -61,7 +61,7 @@ _FACTOR: Final = "through"
 _PEERS_FIGURE: Final = "client CPU per operation"
 """The figure in a chart of peers, if none is named."""
 _MOST_WORDS: Final = 30
-"""Most words of a headline, unless a sentence has more."""
+"""Most words of a headline, unless its first and last sentence have more."""
 _INTERVAL: Final = "total,"
 """The begin of cassandra-stress's line of an interval."""
 _OF_A_PAGE: Final = (
@@ -306,8 +306,7 @@ def _proxies(request: _Request) -> BlockContent:
     sentences, figure = list(cost_sentences(proxies, brief=True)), proxies_figure(proxies)
     grid = replace(proxies_grid((_FACTOR,), proxies), title="")
     first = next((one for one in sentences if "published" in one), "".join(sentences[:1]))
-    if any(request.verdict(run).judgement is not Judgement.VALID for run in every_run):
-        first = with_doubt(first, "runs")
+    first = with_doubt(first, "runs", [request.verdict(run).judgement for run in every_run])
     parts = {
         "headline": f"**{escape_markdown(first)}**",
         "chart": "\n\n".join(figure_blocks(figure, request.source.pictures)[::-1]),
@@ -339,8 +338,8 @@ def _stress(request: _Request) -> BlockContent:
     run = request.runs(newest_only=False)[-1]
     lines = request.source.printed_by_tool(run).splitlines()
     intervals = [line for line in lines if line.startswith(_INTERVAL)]
-    # The last one is cut short by the end.
-    kept = (line for line in lines if line not in intervals[:-2])
+    # Up to two are those of operations in flight at the end.
+    kept = (line for line in lines if line not in intervals[:-3])
     return _from([run], "\n".join(["```text", *kept, "```"]))
 
 
@@ -366,13 +365,13 @@ def _report(request: _Request) -> BlockContent:
 
 
 def _shortened(answer: str) -> str:
-    """The last sentence, which has the verdict, and those before it as far as there is room."""
-    *sentences, last = re.split(r"(?<=\.) (?=[A-Z])", answer)
-    kept: list[str] = []
-    for sentence in sentences:
-        if len(" ".join([*kept, sentence, last]).split()) <= _MOST_WORDS:
+    """The first sentence and the last, which has the verdict, and others if there is room."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z0-9])", answer)
+    kept, last = [first], others[-1:]
+    for sentence in others[:-1]:
+        if len(" ".join([*kept, sentence, *last]).split()) <= _MOST_WORDS:
             kept.append(sentence)
-    return " ".join([*kept, last])
+    return " ".join(kept + last)
 
 
 def _drawn(request: _Request, text: str, figures: Iterable[Figure]) -> BlockContent:

@@ -136,12 +136,13 @@ def _printed_by_tool(run: Run) -> str:
 class _Sources:
     """The runs of a folder, or of archives stored beside documents, each unpacked once.
 
-    `unpacked` holds the folders of archives until it is closed.
+    `unpacked_until` holds the folders of archives until it is closed.
     """
 
-    def __init__(self, records: Records, unpacked: ExitStack) -> None:
-        self._records, self._unpacked = records, unpacked
-        self._archived, self._report = cache(self._unpack), cache(report_of)
+    def __init__(self, records: Records, unpacked_until: ExitStack) -> None:
+        self._records = records
+        self._archived = cache(partial(unpacked, until=unpacked_until))
+        self._report = cache(report_of)
 
     def of(self, block: MarkedBlock, document: Path) -> BlockSource:
         """The source of a block of a document.
@@ -172,9 +173,6 @@ class _Sources:
 
         pictures = document.stem
         return BlockSource(records, report, document.parent, pictures, _printed_by_tool, peers)
-
-    def _unpack(self, paths: tuple[Path, ...]) -> Records:
-        return unpacked(paths, self._unpacked)
 
 
 def unpacked(paths: Sequence[Path], until: ExitStack) -> Records:

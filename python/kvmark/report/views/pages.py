@@ -57,7 +57,7 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         # The throughput is the target: only its response time is of interest.
         drawn = [figures.target_figure(rows)]
     else:
-        drawn = [figures.sequence_figure(rows, name) for name in ("throughput", "runtime_ms")]
+        drawn = [figures.sequence_figure(rows)]
     if answer.curves:
         drawn.append(figures.quantile_figure(answer.curves, "At the largest number of records."))
     return Page(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Literal
 
 from kvmark.analysis.study import PathCost, ProxyCosts
 from kvmark.analysis.summary.run import QUANTILES
+from kvmark.records import Judgement
 from kvmark.report.model import units
 from kvmark.report.model.page import Figure
 from kvmark.report.model.tables import Cell, Grid, Table
@@ -64,9 +65,15 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
     return table.grid(_proxy_notes(proxies), frozenset({0, len(costs)}))
 
 
-def with_doubt(sentence: str, subjects: Literal["cases", "runs"]) -> str:
-    """A sentence about figures of which some aren't VALID."""
-    return f"{sentence.removesuffix('.')}, from {subjects} that aren't all VALID."
+def with_doubt(
+    sentence: str, subjects: Literal["cases", "runs"], judgements: Iterable[Judgement]
+) -> str:
+    """A sentence about figures, which notes if not all of them, or none, are VALID."""
+    found = set(judgements)
+    if found <= {Judgement.VALID}:
+        return sentence
+    doubt = "that aren't all VALID" if Judgement.VALID in found else "of which none is VALID"
+    return f"{sentence.removesuffix('.')}, from {subjects} {doubt}."
 
 
 def cost_sentences(proxies: ProxyCosts, *, brief: bool = False) -> Iterator[str]:

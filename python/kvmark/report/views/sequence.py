@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from kvmark.records.histograms import ATTEMPT
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.page import Section
-from kvmark.report.model.tables import Cell, Grid, Table, changes
+from kvmark.report.model.tables import Grid, Table, changes
 from kvmark.report.model.units import Bounded, counts_text
 from kvmark.report.views import verdicts
 from kvmark.report.views.runs_list import verdict_cell
@@ -51,7 +52,7 @@ class ComparedCase:
     throughput: Bounded | None
     #: Measured over published.
     ratio: Bounded | None
-    figures: CaseSummary | None
+    figures: CaseSummary
     #: The p95 in nanoseconds, where the report has it.
     published_p95_ns: float | None = None
     #: Failed operations of a run, on average.
@@ -69,30 +70,22 @@ def compared_section(
     def level(name: str, row: ComparedCase) -> str:
         return row.levels[name]
 
-    def first_run(row: ComparedCase) -> str:
-        return row.figures.runs[0] if row.figures else units.ABSENT
-
-    def p95(row: ComparedCase) -> str:
-        return units.with_unit(time_ns(row.figures.service, "p95") if row.figures else None)
-
-    def judgement(row: ComparedCase) -> Cell:
-        return verdict_cell(row.figures.verdict.judgement) if row.figures else Cell(units.ABSENT)
-
     table = Table("", rows)
     levels = {name: {row.levels[name] for row in rows} for name in rows[0].levels}
     for name in [name for name, found in levels.items() if len(found) > 1] or levels:
-        is_number = all(label.replace(",", "").isdecimal() for label in levels[name])
+        is_number = all(map(str.isdecimal, levels[name]))
         table.key(name, partial(level, name), number=is_number)
     table.number(unit, lambda row: row.published, "published", "muted")
     table.number(unit, lambda row: row.throughput, "measured", "strong")
     table.number("measured ÷ published", lambda row: row.ratio)
     if any(row.published_p95_ns for row in rows):
         table.number("p95", lambda row: units.with_unit(row.published_p95_ns), "published", "muted")
-        table.number("service p95", p95, "measured")
+        times = {"p95": "service p95"}
+        add_times(table, "measured", times, lambda row: row.figures.service)
     if any(row.errors for row in rows):
         table.number("errors", lambda row: row.errors)
-    table.word("verdict", judgement)
-    table.word("run", first_run, tone="muted")
+    table.word("verdict", lambda row: verdict_cell(row.figures.verdict.judgement))
+    table.word("run", lambda row: row.figures.runs[0], tone="muted")
     grid = table.grid((_COMPARED.format(source),))
     return (Section("comparison", "Published and measured", grids=(grid,)),)
 
@@ -105,8 +98,7 @@ def sequence_sentence(answer: SequenceAnswer, *, headline: bool = False) -> str:
     rows = answer.rows
 
     def speed(row: SequenceRow) -> str:
-        published = published_note(row) if headline else ""
-        return f"{units.estimate(row.figures.throughput)} ops/s{published}"
+        return f"{units.estimate(row.figures.throughput)} ops/s{published_note(row)}"
 
     ends = extremes(rows, lambda row: row.figures.throughput, lambda row: row.figures.verdict)
     counts = verdicts.verdict_counts(row.figures.verdict for row in rows)
@@ -154,16 +146,16 @@ def _target(row: SequenceRow) -> str:
 
 def compared_sequence(rows: Iterable[SequenceRow]) -> tuple[Section, ...]:
     """The cases of a sequence that were published."""
-
-    def compared(row: SequenceRow, published: float) -> ComparedCase:
-        case, measured = row.case, row.figures.throughput
-        levels = {"workload": case.workload, "store": case.store}
-        levels["records"] = units.whole(case.records)
-        ratio = measured.put(lambda value: value / published, "")
-        return ComparedCase(levels, published, measured, ratio, row.figures)
-
-    found = [compared(row, row.published.throughput) for row in rows if row.published is not None]
-    return compared_section(found, "ops/s", SEQUENCE_SOURCE)
+    compared = []
+    for row in rows:
+        if row.published is not None:
+            levels = {
+                name: str(getattr(row.case, name)) for name in ("workload", "store", "records")
+            }
+            published, measured = row.published.throughput, row.figures.throughput
+            ratio = measured.put(partial(operator.mul, 1 / published), "")
+            compared.append(ComparedCase(levels, published, measured, ratio, row.figures))
+    return compared_section(compared, "ops/s", SEQUENCE_SOURCE)
 
 
 def published_cell(name: str, row: SequenceRow | StudyRow) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import polars as pl
 from rich.text import Text
 
-from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyResults, StudyRow
+from kvmark.analysis.study import StudyEffect, StudyResults, StudyRow
 from kvmark.analysis.verdict.cases import extremes
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Case
@@ -72,15 +73,12 @@ def study_text(results: StudyResults, width: int) -> Text:
 
 def study_page(results: StudyResults, provenance: Provenance, sections: Iterable[Section]) -> Page:
     """The study as a page; `sections` are tables of front ends."""
-    several = (effect for effect in results.effects if len(effect.by_case) > 1)
-    by_case = tuple(map(effects_by_case_grid, several))
     parts = [
         *_compared(results),
         Section("every-case", "Every case", grids=_case_grids(results)),
         Section("effects", "Effects", grids=_effect_grids(results)),
         Section("figures", "Figures", figures=tuple(_study_figures(results))),
         *sections,
-        Section("effects-by-case", "Effects, case by case", grids=by_case),
     ]
     counts = sorted({_runs(row) for row in results.rows if row.figures}) or [results.repetitions]
     levels = [
@@ -107,25 +105,18 @@ def study_page(results: StudyResults, provenance: Provenance, sections: Iterable
 
 def _compared(results: StudyResults) -> tuple[Section, ...]:
     """The cases that were published."""
-
-    def compared(row: StudyRow, published: float) -> ComparedCase:
-        measured = row.throughput
-        return ComparedCase(
-            {name: row.levels[name] for name in results.factors},
-            published,
-            measured,
-            None if measured is None else measured.put(lambda value: value / published, ""),
-            row.figures,
-            _published_value(row, "p95"),
-            _mean(row, sum(row.errors.values())),
-        )
-
-    rows = [
-        compared(row, row.published.throughput)
-        for row in results.rows
-        if row.published is not None and row.published.throughput
-    ]
-    return compared_section(rows, results.unit, results.published_source)
+    compared = []
+    for row in results.rows:
+        published = row.published.throughput if row.published else None
+        if published and row.figures is not None and row.throughput is not None:
+            levels = {name: row.levels[name] for name in results.factors}
+            ratio = row.throughput.put(partial(operator.mul, 1 / published), "")
+            errors = _mean(row, sum(row.errors.values()))
+            p95 = _published_value(row, "p95")
+            compared.append(
+                ComparedCase(levels, published, row.throughput, ratio, row.figures, p95, errors)
+            )
+    return compared_section(compared, results.unit, results.published_source)
 
 
 def case_titles(results: StudyResults) -> Callable[[StudyRow], str]:
@@ -156,50 +147,53 @@ def _study_caveats(results: StudyResults) -> tuple[Caveat, ...]:
 
 
 def _headline(results: StudyResults) -> str:
-    """One sentence: the cost of a proxy, an effect, or the fastest and the slowest case."""
+    """The cost of a proxy, an effect, or the fastest and the slowest case; then what is missing."""
     effects = results.effects
     chosen = [one for one in effects if _is_certain(results, one)] or [
         one for one in effects if one.change is not None or one.published is not None
     ]
     costs = [] if results.proxies is None else [*cost_sentences(results.proxies, brief=True)]
     if costs:
-        valid = all(_verdict(row).judgement is Judgement.VALID for row in results.rows)
-        return costs[0] if valid else with_doubt(costs[0], "cases")
-    if chosen:
-        return _effect_sentence(results, chosen[0])
-
-    def speed(row: StudyRow) -> str:
-        unit = f"{results.unit}{published_note(row)}"
-        return f"{units.estimate(row.throughput)} {unit}"
-
-    placed = [row for row in results.rows if row.figures is not None and not row.failures]
-    ends = extremes(placed, lambda row: row.throughput, _verdict)
-    counts = verdict_counts(row.figures.verdict for row in results.rows if row.figures)
-    sentence = placed_sentence(ends, case_titles(results), speed)
-    return sentence or (counts_sentence(counts, "case") if any(counts.values()) else "")
+        first = with_doubt(costs[0], "cases", [_verdict(row).judgement for row in results.rows])
+    elif chosen:
+        first = _effect_sentence(results, chosen[0])
+    else:
+        first = _ends(results, placed_sentence) or _counts(results)
+    return " ".join(filter(None, [first, *_gaps(results)]))
 
 
 def _study_sentence(results: StudyResults) -> str:
     """The fastest and the slowest case, the effects, and the number of cases by verdict."""
     sentences = [] if results.proxies is None else [*cost_sentences(results.proxies)]
+    sentences += [_ends(results, ends_sentence), *_effect_sentences(results), _counts(results)]
+    return " ".join(filter(None, [*sentences, *_gaps(results)]))
+
+
+def _ends(results: StudyResults, sentence: Callable[..., str]) -> str:
+    """The fastest and the slowest case."""
 
     def speed(row: StudyRow) -> str:
-        return f"{units.estimate(row.throughput)} {results.unit}"
+        return f"{units.estimate(row.throughput)} {results.unit}{published_note(row)}"
 
     # A case with a failed run is neither the first nor the last.
     placed = [row for row in results.rows if row.figures is not None and not row.failures]
     ends = extremes(placed, lambda row: row.throughput, _verdict)
-    sentences.append(ends_sentence(ends, case_titles(results), speed))
-    sentences += _effect_sentences(results)
+    return sentence(ends, case_titles(results), speed)
+
+
+def _counts(results: StudyResults) -> str:
+    """The number of cases by verdict; empty without a measured case."""
     counts = verdict_counts(row.figures.verdict for row in results.rows if row.figures)
-    if any(counts.values()):
-        sentences.append(counts_sentence(counts, "case"))
+    return counts_sentence(counts, "case") if any(counts.values()) else ""
+
+
+def _gaps(results: StudyResults) -> Iterator[str]:
+    """What wasn't measured."""
     if without := sum(row.figures is None for row in results.rows):
         cases = "One case" if without == 1 else f"{units.whole(without)} cases"
-        sentences.append(f"{cases} measured nothing.")
+        yield f"{cases} measured nothing."
     if results.missing:
-        sentences.append(f"{results.missing} runs are still to be made: continue with --resume.")
-    return " ".join(filter(None, sentences))
+        yield f"{results.missing} runs are still to be made: continue with --resume."
 
 
 def _verdict(row: StudyRow) -> Verdict:
@@ -220,17 +214,17 @@ def _effect_sentences(results: StudyResults) -> Iterator[str]:
 
 def _is_certain(results: StudyResults, effect: StudyEffect) -> bool:
     """Whether an effect is significant, and all of its cases are VALID."""
-    return _is_significant(effect) and _are_valid(results, effect)
+    return _is_significant(effect) and _judgements(results, effect) == {Judgement.VALID}
 
 
-def _are_valid(results: StudyResults, effect: StudyEffect) -> bool:
-    valid = {
-        frozenset(row.levels.items()) for row in results.rows
-        if row.figures is not None and row.figures.verdict.judgement is Judgement.VALID
-    }  # fmt: skip
+def _judgements(results: StudyResults, effect: StudyEffect) -> set[Judgement]:
+    """The judgements on the cases of an effect."""
+    known = {frozenset(row.levels.items()): _verdict(row).judgement for row in results.rows}
     sides = (effect.asked.before, effect.asked.after)
-    return valid >= {
-        frozenset({**pair.levels, **side}.items()) for pair in effect.by_case for side in sides
+    return {
+        known[frozenset({**pair.levels, **side}.items())]
+        for pair in effect.by_case
+        for side in sides
     }
 
 
@@ -241,7 +235,7 @@ def _effect_sentence(results: StudyResults, effect: StudyEffect) -> str:
     if not effect.by_case:
         return f"{measure} isn't known, as no pair of cases is precise and repeated{published}."
     sentence = f"{measure} {effect_text(effect)}{published}."
-    return sentence if _are_valid(results, effect) else with_doubt(sentence, "cases")
+    return with_doubt(sentence, "cases", _judgements(results, effect))
 
 
 def _source_note(results: StudyResults) -> tuple[str, ...]:
@@ -291,12 +285,7 @@ def _pair_figure(results: StudyResults) -> Iterator[Figure]:
     for row in results.rows:
         if row.throughput is None or row.published is None or not row.published.throughput:
             continue
-        labels = {name: label for name, label in row.levels.items() if label != "none"}
-        case = ", ".join(
-            f"{label} {name.replace('_', ' ')}" if label.isdecimal() else label
-            for name, label in labels.items()
-        )
-        one = row.throughput
+        case, one = level_words(row.levels), row.throughput
         rows.append((case, "measured", one.value, one.low, one.high, _runs(row)))
         rows.append((case, _ONE_PUBLISHED, row.published.throughput, None, None, None))
     if not 0 < len(rows) <= _MOST_PAIRS * 2:
@@ -308,6 +297,15 @@ def _pair_figure(results: StudyResults) -> Iterator[Figure]:
     )
     spec = charts.pair_chart(data, results.unit)
     yield Figure("pairs", "Published and measured throughput", caption, data, spec)
+
+
+def level_words(levels: Mapping[str, str]) -> str:
+    """Levels as words: `CassandraKeyValue, 192 writers, 16 readers`."""
+    return ", ".join(
+        f"{label} {name.replace('_', ' ')}" if label.isdecimal() else label
+        for name, label in levels.items()
+        if label != "none"
+    )
 
 
 def _frame(results: StudyResults, layout: FigureSpec, quantity: str) -> pl.DataFrame:
@@ -412,7 +410,7 @@ def study_grid(results: StudyResults) -> Grid:
     return table.grid(_study_notes(results), _section_starts(results))
 
 
-def _level(name: str, row: StudyRow | EffectOfCase) -> str:
+def _level(name: str, row: StudyRow) -> str:
     return row.levels[name]
 
 
@@ -430,7 +428,8 @@ def effects_grid(results: StudyResults) -> Grid:
     def verdict(effect: StudyEffect) -> Cell:
         if not effect.by_case:
             return Cell(units.ABSENT)
-        return verdict_cell(Judgement.VALID if _are_valid(results, effect) else Judgement.SUSPECT)
+        valid = _judgements(results, effect) == {Judgement.VALID}
+        return verdict_cell(Judgement.VALID if valid else Judgement.SUSPECT)
 
     table = Table("Effects over all cases", results.effects)
     table.key("effect", lambda effect: effect.asked.title)
@@ -443,16 +442,6 @@ def effects_grid(results: StudyResults) -> Grid:
         table.number("change, %", lambda effect: _signed(effect.published), "published", "muted")
         table.number("cases", lambda effect: effect.published_cases, "published", "muted")
     return table.grid((_EFFECTS_NOTE, *_exclusion_notes(results.effects), *_source_note(results)))
-
-
-def effects_by_case_grid(effect: StudyEffect) -> Grid:
-    """One effect, case by case."""
-    table = Table(effect.asked.title, effect.by_case)
-    for name in effect.by_case[0].levels:
-        table.key(name, partial(_level, name))
-    table.number("change, %", lambda case: _signed(case.change))
-    table.number("95 % interval", lambda case: units.interval(case.change, _percent))
-    return table.grid()
 
 
 def failures_grid(results: StudyResults) -> Grid:
