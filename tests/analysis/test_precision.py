@@ -187,6 +187,7 @@ def test_a_study_s_headline_is_an_effect_beside_the_published_one(made: Make) ->
     assert re.fullmatch(
         r"writes: throughput \+20 % \(\+\d\d to \+\d\d\), published \+50 %.*\.", known.answer
     )
+    assert [drawn.name for drawn in known.figures] == ["pairs"]
     [first, _] = known.parts[0].grids[0].rows
     mean = study_rows(cases)[0].throughput
     assert [cell.text for cell in first][:3] == ["a", "1,000", estimate(mean)]

@@ -230,6 +230,7 @@ def test_a_page_may_show_part_of_a_study(archive: Path, capsys: pytest.CaptureFi
     )  # fmt: skip
     for words, told in (
         ("from=tiny.tar.xz rows=clients=3", "rows: no row has clients=3"),
+        ("from=tiny.tar.xz effects=hcassandra view=effects", "the report has no 'effects'"),
         ("from=tiny.tar.xz view=all", "the report has no 'all': take some of"),
         ("from=tiny.tar.xz only=clients=3", "only: clients has no level '3'"),
         ("from=tiny.tar.xz only=client=2", "only: there is no factor 'client'"),

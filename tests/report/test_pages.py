@@ -257,6 +257,9 @@ def test_markdown_has_its_figures_in_a_folder(tmp_path: Path) -> None:
     assert text.count(DRIFT.sentence) == text.count(f"Advice: {DRIFT.advice}.") == 1
     assert "Holds for all 36 cases." in text
     assert "| workload | store | records |" in text
+    assert re.search(
+        r"\| load \| 1000 \| 2,337 \| 400,000 ± 8,000 \| 171\.1 ± 3\.4 \| VALID \|", text
+    )
 
 
 @pytest.mark.parametrize("form", ["png", "svg", "pdf", "csv"])
