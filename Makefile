@@ -23,7 +23,7 @@ setup: ## Install what is missing, build the engine, and install kvmark into .ve
 	@$(PYTHON) scripts/setup.py
 
 # Documents with blocks that are filled from docs/records.
-PAGES := README.md docs/benchmarks.md docs/method/cost.md docs/results/*.md
+PAGES := README.md docs/benchmarks.md docs/method/cost.md docs/method/peers.md docs/results/*.md
 check: setup ## Format, lints, types, generated references, blocks of documents, style
 	cargo fmt --all --check
 	$(CARGO) clippy $(RELEASE) --workspace --all-targets -- -D warnings

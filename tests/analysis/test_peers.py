@@ -11,6 +11,7 @@ import pytest
 from kvmark.analysis.peers import SCHEMA, read_peers
 from kvmark.errors import RecordsError
 from kvmark.report.document_blocks import peers_parts
+from kvmark.report.views.figures import peers_figure
 from kvmark.stats import keeps_within
 
 
@@ -51,7 +52,8 @@ def test_the_whole_interval_meets_a_bound(bound: dict[str, Any], held: str, tmp_
     assert [one.held for one in peers.ratios() if one.bound] == [held]
     top = peers_parts(peers)["top"]
     assert f"of 1 bounds 1 {held}" in top
-    assert "- Commit: 0123" in top
+    assert "- Measured: 2026-11-23, commit 0123" in top
+    assert "- Tools: peer: 1" in top
 
 
 def test_ratios_are_of_pairs_and_medians_of_blocks(tmp_path: Path) -> None:
@@ -60,6 +62,8 @@ def test_ratios_are_of_pairs_and_medians_of_blocks(tmp_path: Path) -> None:
     assert ratio.estimate.value == pytest.approx(0.5)
     assert ratio.held is None
     assert [row.figures["cost"] for row in peers.rows()] == [1.0, 2.0]
+    bars = peers_figure(peers, "cost").data
+    assert bars.rows() == [("GET", "kvmark", 1.0), ("GET", "peer", 2.0)]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ A leader leads by its interval.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,16 +18,25 @@ from kvmark.analysis.compare.history import histories
 from kvmark.analysis.compare.selection import usable, why_excluded
 from kvmark.analysis.path_costs import path_costs
 from kvmark.analysis.scaling import scaling_laws
-from kvmark.analysis.study import CaseRuns, EffectAsked, PublishedFigures, effect
+from kvmark.analysis.study import (
+    CaseRuns,
+    EffectAsked,
+    PublishedFigures,
+    StudyResults,
+    effect,
+    study_rows,
+)
 from kvmark.analysis.summary.metrics import figure
 from kvmark.analysis.verdict.cases import Extremes, aggregate, extremes, is_precise, verdict_of
 from kvmark.analysis.verdict.judge import Verdict, judge
 from kvmark.analysis.verdict.rules import Level, Reason
 from kvmark.errors import UsageError
 from kvmark.records import Judgement, Records, Run
+from kvmark.report.model.page import Page, Provenance
+from kvmark.report.model.units import estimate
 from kvmark.report.views.comparison import history_text
 from kvmark.report.views.sequence import ends_sentence
-from kvmark.report.views.study import effect_text
+from kvmark.report.views.study import effect_text, study_page
 from kvmark.spec.metric import THROUGHPUT
 from kvmark.stats import Estimate, mean_interval
 
@@ -154,6 +165,39 @@ def test_an_effect_is_of_any_figure_that_has_a_ratio(made: Make) -> None:
     assert [of for of, one in found.items() if one.published] == ["p99", "response_p99"]
 
 
+def test_a_study_s_headline_is_an_effect_beside_the_published_one(made: Make) -> None:
+    theirs = {"a": PublishedFigures(throughput=1000.0), "b": PublishedFigures(throughput=1500.0)}
+    cases = [
+        replace(case(made, {"mode": label}, *speeds), published=theirs[label])
+        for label, speeds in SPEEDS.items()
+    ]
+    spec: Any = SimpleNamespace(
+        name="modes", question="?", measure="operations", published=(), figure=None, columns=(),
+        disk_reads=False,
+    )  # fmt: skip
+    by_levels = {(("mode", label),): figures for label, figures in theirs.items()}
+
+    def page(*cases: CaseRuns) -> Page:
+        found = effect(ASKED, cases, by_levels)
+        rows = study_rows(cases)
+        results = StudyResults(spec, ("mode",), 2, rows, (found,), (), frozenset(), (), 0, None)
+        return study_page(results, Provenance((), ()), ())
+
+    known = page(*cases)
+    assert re.fullmatch(
+        r"writes: throughput \+20 % \(\+\d\d to \+\d\d\), published \+50 %.*\.", known.answer
+    )
+    assert [drawn.name for drawn in known.figures] == ["pairs"]
+    [first, _] = known.parts[0].grids[0].rows
+    mean = study_rows(cases)[0].throughput
+    assert [cell.text for cell in first][:3] == ["a", "1,000", estimate(mean)]
+    assert first[3].text == estimate(mean.put(lambda value: value / 1000, ""))
+    # None of an imprecise case.
+    unknown = page(cases[0], case(made, {"mode": "b"}, 1.2, 1.8)).answer
+    assert unknown.startswith("writes: throughput isn't known, as no pair of cases is precise")
+    assert unknown.endswith(", published +50 %.")
+
+
 def test_equal_blocks_make_no_effect_certain(made: Make) -> None:
     """The same number of operations in the same time: rounding to one operation is left."""
     change = effect(
@@ -183,17 +227,16 @@ def said(found: Extremes[Estimate]) -> str:
     [
         (
             [(99, 101), (199, 201), (299, 301)],
-            "The fastest case is case 300, at 300 ops/s; the slowest is case 100, at 100 ops/s.",
+            "Fastest: case 300, 300 ops/s; slowest: case 100, 100 ops/s.",
         ),
         (
             [(99, 101), (290, 310), (285, 305)],
-            "The fastest are case 300, at 300 ops/s, with case 295, whose intervals overlap its"
-            " own; the slowest is case 100, at 100 ops/s.",
+            "Fastest: case 300, 300 ops/s (overlaps 1 more); slowest: case 100, 100 ops/s.",
         ),
         (
             [(90, 110), (95, 115)],
-            "No case is the fastest: the intervals of the highest throughput, case 105, at 105"
-            " ops/s, and of the lowest, case 100, at 100 ops/s, overlap.",
+            "No case is the fastest: the intervals of the highest throughput, case 105, 105"
+            " ops/s, and of the lowest, case 100, 100 ops/s, overlap.",
         ),
     ],
 )
@@ -230,7 +273,7 @@ def test_only_valid_cases_are_the_fastest(level: Level) -> None:
         [fast, slow, steady], lambda one: one, lambda one: doubted if one is fast else VALID
     )
     assert said(found) == (
-        "The fastest case is case 200, at 200 ops/s; the slowest is case 100, at 100 ops/s."
+        "Fastest VALID case: case 200, 200 ops/s; slowest: case 100, 100 ops/s."
         " One case isn't VALID and precise, and in no comparison."
     )
     assert said(extremes([fast, slow], lambda one: one, lambda _: doubted)) == (

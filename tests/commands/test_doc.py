@@ -75,8 +75,11 @@ def change_a_digit() -> None:
 def test_a_page_of_stored_records_is_current(doc: Check) -> None:
     assert doc("--check") == (0, "")
     page = PAGE.read_text()
-    for word in ("Measured", "Commit: 0123456789ab", "Machine", "Verdicts", "Command"):
-        assert f"- {word}" in page
+    top = page.partition("Some prose.")[0].splitlines()
+    facts = [line.partition(":")[0] for line in top if line.startswith("- ")]
+    assert facts == ["- Measured", "- Machine", "- Verdicts", "- Command"]
+    assert ", commit 0123456789ab" in page
+    assert [line for line in top if line.startswith("**Throughput is ")]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +99,33 @@ def test_a_stale_or_unreadable_block_is_reported(
     found = doc("--check")
     assert found[0] == code
     assert error in found[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "headline"),
+    [
+        ("It is 5. It is VALID.", "It is 5. It is VALID."),
+        (f"It is 5. So{29 * ' so'}. It is SUSPECT.", "It is 5. It is SUSPECT."),
+        (f"It{40 * ' is'}.", f"It{40 * ' is'}."),
+    ],
+)
+def test_a_headline_has_the_verdict_and_at_most_thirty_words(answer: str, headline: str) -> None:
+    assert document_blocks._shortened(answer) == headline
+
+
+def test_an_index_has_the_headline_and_the_verdicts_of_each_page(doc: Check) -> None:
+    PAGE.write_text(PAGE.read_text().replace("Some prose.", "Published: 5 ops/s.\n\nMore."))
+    index = PAGE.with_name("index.md")
+    index.write_text("<!-- kvmark: index pages=page.md -->\n<!-- /kvmark -->\n")
+    assert main(["doc", "-q", str(index)]) == 0
+    [row] = (line for line in index.read_text().splitlines() if "page.md)" in line)
+    link, published, headline, verdicts = row.removeprefix("| ").removesuffix(" |").split(" | ")
+    assert (link, published) == ("[Reads](page.md)", "5 ops/s.")
+    assert headline.startswith("Throughput is ")
+    # Their reasons stay on the page.
+    assert verdicts == "the one run is SUSPECT"
+    PAGE.write_text(PAGE.read_text().replace("Published: ", ""))
+    assert main(["doc", "--check", str(index)]) == 2
 
 
 def test_a_check_of_no_file_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,6 +193,16 @@ def test_a_wrong_mark_is_reported_with_its_line(words: str, told: str, doc: Chec
     assert code == 2
     assert told in err
     assert "page.md:3" in err
+
+
+def test_a_log_has_the_last_of_its_intervals(run: str, records: Records) -> None:
+    [block] = document_blocks.blocks("<!-- kvmark: stress -->\n<!-- /kvmark -->\n")
+    source = document_blocks.BlockSource(
+        records, lambda _: pytest.fail("no report"), Path(), "page",
+        lambda _: "head\ntotal, 1\ntotal, 2\ntotal, 3\ntotal, 4\nEND\n",
+    )  # fmt: skip
+    text = document_blocks.content(block, source).text
+    assert text.startswith("```text\nhead\ntotal, 2\ntotal, 3\ntotal, 4\nEND\n```\n")
 
 
 def test_a_changed_picture_is_stale(doc: Check) -> None:

@@ -104,7 +104,7 @@ def test_a_quiet_command_prints_nothing_on_standard_error(
 ) -> None:
     make_run()
     page = records.root.parent / "page.md"
-    page.write_text("<!-- kvmark: operations -->\n<!-- /kvmark -->\n")
+    page.write_text("<!-- kvmark: screen -->\n<!-- /kvmark -->\n")
     assert main([*words, "-q"]) == 0
     assert capsys.readouterr().err == ""
 

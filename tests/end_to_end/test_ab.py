@@ -250,10 +250,10 @@ def test_history_shows_each_run_with_its_commit(measured: Kvmark) -> None:
 
 def test_a_document_shows_the_runs_of_a_tag(measured: Kvmark, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    around = "# Page  \n\ntext\n<!-- kvmark: operations tag=after -->\n{}<!-- /kvmark -->\nend"
+    around = "# Page  \n\ntext\n<!-- kvmark: screen tag=after -->\n{}<!-- /kvmark -->\nend"
     path.write_text(around.format(""))
     measured("doc", path)
-    assert "| READ |" in path.read_text()
+    assert "READ " in path.read_text()
     measured("doc", path, "--check")
     path.write_text(around.format("").replace("after", "never"))
     assert "page.md:4: no valid run has tag=never" in measured.refuses("doc", path)

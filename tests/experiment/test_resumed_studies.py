@@ -199,6 +199,9 @@ def test_a_page_of_a_stored_study_is_its_report(archive: Path) -> None:
     page = made(archive, "from=tiny.tar.xz")
     report = report.removesuffix(f"{MADE_BY_KVMARK}\n").strip()
     assert page.replace("](page/", "](tiny/").count(report) == 1
+    told = ("runs", "report", str(archive / "tiny.tar.xz"), "-o", str(archive / "again.md"), "-q")
+    assert main([*told]) == 0
+    assert (archive / "again.md").read_text().replace("](again/", "](tiny/").count(report) == 1
     for name in ("throughput.svg", "response.svg"):
         drawn = (archive / "page" / name).read_bytes()
         assert drawn == (archive / "tiny" / name).read_bytes()
@@ -214,6 +217,10 @@ def test_a_page_may_show_part_of_a_study(archive: Path, capsys: pytest.CaptureFi
     page = made(archive, "from=tiny.tar.xz only=clients=2 view=every-case")
     assert "| 2 |" in page
     assert "| 1 |" not in page
+    assert "| 1 |" not in made(archive, "from=tiny.tar.xz rows=clients=2 view=every-case")
+    both = made(archive, 'from=tiny.tar.xz "rows=clients=1|clients=2" view=every-case')
+    assert "| 1 |" in both
+    assert "| 2 |" in both
     # All runs of a study, and nothing that says of which they were.
     unpack(archive / "tiny.tar.xz", archive / "loose")
     shutil.rmtree(archive / "loose" / "studies")
@@ -222,11 +229,13 @@ def test_a_page_may_show_part_of_a_study(archive: Path, capsys: pytest.CaptureFi
         archive / "loose.tar.xz",
     )  # fmt: skip
     for words, told in (
+        ("from=tiny.tar.xz rows=clients=3", "rows: no row has clients=3"),
+        ("from=tiny.tar.xz effects=hcassandra view=effects", "the report has no 'effects'"),
         ("from=tiny.tar.xz view=all", "the report has no 'all': take some of"),
         ("from=tiny.tar.xz only=clients=3", "only: clients has no level '3'"),
         ("from=tiny.tar.xz only=client=2", "only: there is no factor 'client'"),
         ("from=tiny.tar.xz only=clients", "only: 'clients' names no level"),
-        ("from=loose.tar.xz only=clients=2", "only chooses cases of a study, and there is none"),
+        ("from=loose.tar.xz only=clients=2", "only and effects need a study, and there is none"),
     ):
         (archive / "page.md").write_text(f"<!-- kvmark: report {words} -->\n<!-- /kvmark -->\n")
         assert main(["doc", str(archive / "page.md")]) == 2

@@ -16,7 +16,7 @@ from kvmark.errors import SpecError, UsageError
 from kvmark.experiment.study.definition import named_proxies
 from kvmark.experiment.study.published import read_published_ways
 from kvmark.report.model.tables import to_text
-from kvmark.report.views.proxies import cost_sentences, proxies_grid
+from kvmark.report.views.proxies import cost_sentences, proxies_figure, proxies_grid
 from kvmark.spec.url import SystemName
 from kvmark.stats import Counts, Estimate, paired_difference_of
 from kvmark.testbed.state import Testbed
@@ -131,9 +131,12 @@ def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -
     assert "26.7" in text
     assert "Published: a report." in text
     assert list(cost_sentences(ways)) == [
-        "Through haproxy (load closed) 26.7 % of the throughput is lost, and the median response"
-        " time changes by +300 µs."
+        "Through haproxy (load closed) 26.7 % of the throughput is lost, published 26.7 %, and the"
+        " median response time changes by +300 µs."
     ]
+    left = proxies_figure(ways).data.select("through", "series", "value").rows()
+    assert left[0] == ("release-16", "measured", pytest.approx(73.3, abs=0.05))
+    assert left[2] == ("release-16", "published", left[0][2])
     # An imprecise way is not compared, with a reason.
     imprecise = dataclasses.replace(mine, throughput_lost=lost(-1.2, -10, 7.6))
     known = to_text(proxies_grid(("through",), ProxyCosts((imprecise,))), 140).plain
@@ -143,7 +146,7 @@ def test_the_table_has_a_row_for_each_way_above_published_ones(tmp_path: Path) -
     unknown = to_text(proxies_grid(("through",), ProxyCosts((mine, nothing))), 140).plain
     assert "isn't precise enough to stand in a comparison" in " ".join(unknown.split())
     for found, sentence in (
-        (lost(0.1, -0.2, 0.4), "no loss of throughput is seen"),
+        (lost(0.1, -0.2, 0.4), "no loss of throughput is seen (0.10 ± 0.30 %)"),
         (lost(12, 10, 14), "12.0 % of the throughput is lost (10.0 to 14.0)"),
         (lost(-3, -4, -2), "3.00 % of the throughput is won (2.00 to 4.00)"),
     ):

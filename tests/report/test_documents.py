@@ -15,7 +15,7 @@ between
 ```
 <!-- kvmark: table -->
 ```
-<!-- kvmark: answer -->
+<!-- kvmark: screen -->
 <!-- /kvmark -->
 after
 """
@@ -25,7 +25,7 @@ def test_a_block_says_its_kind_its_options_and_its_line() -> None:
     first, second = blocks(TEXT)
     assert (first.line, first.kind) == (4, "table")
     assert first.options == {"tag": "nightly", "workload": "a, b"}
-    assert (second.line, second.kind, second.options) == (11, "answer", {})
+    assert (second.line, second.kind, second.options) == (11, "screen", {})
     # One within a fence is text.
     assert blocks("````md\n```\n<!-- kvmark: table -->\n```\n````\n") == ()
 

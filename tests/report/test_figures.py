@@ -23,8 +23,7 @@ S = 1_000_000_000
 def drawn() -> list[Figure]:
     sequence, run = sequence_answer(), run_answer()
     return [
-        figures.sequence_figure(sequence.rows, "throughput"),
-        figures.sequence_figure(sequence.rows, "runtime_ms"),
+        figures.sequence_figure(sequence.rows),
         figures.quantile_figure(sequence.curves, "At the largest number of records."),
         figures.rate_figure(run.intervals, run.phases),
         figures.response_figure(run.intervals, run.phases),
@@ -43,7 +42,7 @@ def values(spec: Any) -> list[list[dict[str, Any]]]:
 def test_the_data_of_figures_are_those_of_the_answers() -> None:
     sequence, run = sequence_answer(), run_answer()
     rows = sequence.rows
-    data = figures.sequence_figure(rows, "throughput").data
+    data = figures.sequence_figure(rows).data
     ours = data.filter(pl.col("series") == "RocksDB")
     theirs = data.filter(pl.col("series") == "RocksDB, published")
     assert ours["value"].to_list() == [row.figures.throughput.value for row in rows]

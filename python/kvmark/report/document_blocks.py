@@ -10,12 +10,12 @@ Text outside blocks stays as it is. Marks inside a fenced code block are text.
 from __future__ import annotations
 
 import csv
-import itertools
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from kvmark.analysis.compare.comparison import compare
@@ -28,17 +28,29 @@ from kvmark.analysis.summary.metrics import check_known
 from kvmark.analysis.verdict.judge import Verdict, known_verdict
 from kvmark.errors import KvmarkError, SpecError
 from kvmark.records import Records, Run
-from kvmark.report.format import facts_markdown, figure_blocks, page_parts
+from kvmark.report.format import facts_markdown, figure_blocks, page_parts, short_facts
 from kvmark.report.model import units
-from kvmark.report.model.page import Fact, Page
-from kvmark.report.model.tables import Grid, Table, escape_markdown, select_columns, to_markdown
+from kvmark.report.model.page import Fact, Figure, Page
+from kvmark.report.model.tables import (
+    Grid,
+    Table,
+    escape_markdown,
+    select_columns,
+    to_markdown,
+    without_constants,
+)
 from kvmark.report.model.units import listed
 from kvmark.report.views import gather
 from kvmark.report.views.comparison import comparison_markdown, history_markdown
-from kvmark.report.views.proxies import cost_sentences, proxies_grid
-from kvmark.report.views.run import run_sentence
+from kvmark.report.views.figures import peers_figure
+from kvmark.report.views.proxies import (
+    cost_sentences,
+    proxies_figure,
+    proxies_grid,
+    with_doubt,
+)
 from kvmark.report.views.screen import WIDTH, run_screen, sequence_screen
-from kvmark.report.views.sequence import operations_grid, sequence_grid, sequence_sentence
+from kvmark.report.views.sequence import sequence_grid, sequence_sentence
 from kvmark.spec.metric import parse_comparable
 
 _OPENS: Final = re.compile(r"<!--\s+kvmark:\s+(.*?)\s*-->\s*")
@@ -46,6 +58,16 @@ _CLOSES: Final = re.compile(r"<!--\s+/kvmark\s+-->\s*")
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _RUN_OPTIONS: Final = frozenset({"from", "tag", "study", "workload", "system", "records"})
 _FACTOR: Final = "through"
+_PEERS_FIGURE: Final = "client CPU per operation"
+"""The figure in a chart of peers, if none is named."""
+_MOST_WORDS: Final = 30
+"""Most words of a headline, unless its first and last sentence have more."""
+_INTERVAL: Final = "total,"
+"""The begin of cassandra-stress's line of an interval."""
+_OF_A_PAGE: Final = (
+    r"\A# (.+?)$", r"^Published: (.+?)\n\n", r"^\*\*(.+?)\*\*$", r"^- Verdicts: (.+?)$"
+)  # fmt: skip
+"""Patterns of a page's title, published result, headline and verdicts."""
 _RATIO_NOTE: Final = (
     "A ratio to a peer is the geometric mean over the pairs within a block, a figure by itself the"
     " mean over blocks. A bound is met when the whole interval is within it, NOT met when the whole"
@@ -140,7 +162,9 @@ class BlockSource:
     records: Records
     #: The report of the records: of their study, of their sequence, or of their runs.
     report: Callable[[Mapping[str, str]], Page]
-    #: The path from the document to the folder of pictures.
+    #: The document's folder.
+    folder: Path
+    #: The path from there to the folder of pictures.
     pictures: str
     #: The output of an imitated tool for a run.
     printed_by_tool: Callable[[Run], str]
@@ -154,9 +178,9 @@ class _Request:
     source: BlockSource
     options: Mapping[str, str]
 
-    def names(self, option: str) -> list[str]:
-        """The names in an option, which commas separate."""
-        return [name for name in self.options.get(option, "").split(",") if name]
+    def names(self, option: str, separator: str = ",") -> list[str]:
+        """The names in an option."""
+        return [name for name in self.options.get(option, "").split(separator) if name]
 
     def verdict(self, run: Run) -> Verdict:
         return known_verdict(self.source.records, run)
@@ -199,7 +223,7 @@ class _Request:
         for view in views:
             if view not in known:
                 raise SpecError(f"{subject} has no '{view}': take some of {', '.join(known)}")
-        return "\n\n".join(known[view] for view in views)
+        return "\n\n".join(filter(None, (known[view] for view in views)))
 
 
 def content(block: MarkedBlock, source: BlockSource) -> BlockContent:
@@ -232,19 +256,6 @@ def _table(request: _Request) -> BlockContent:
     answer = gather.sequence_answer(runs, request.verdict)
     grid = _selected(sequence_grid(answer), request.names("columns"))
     return _from(runs, to_markdown(grid), escape_markdown(sequence_sentence(answer)))
-
-
-def _answer(request: _Request) -> BlockContent:
-    runs = request.runs()
-    answer = gather.sequence_answer(runs, request.verdict)
-    return _from(runs, escape_markdown(sequence_sentence(answer)))
-
-
-def _operations(request: _Request) -> BlockContent:
-    run = request.runs()[-1]
-    answer = gather.run_answer(run, request.verdict(run))
-    grids = [to_markdown(operations_grid(phase)) for phase in answer.summary.phases]
-    return _from([run], escape_markdown(run_sentence(answer)), *grids)
 
 
 def _screen(request: _Request) -> BlockContent:
@@ -292,11 +303,16 @@ def _proxies(request: _Request) -> BlockContent:
     source = request.options.get("published", "")
     published = published_costs(_published_rows(source)) if source else ()
     proxies = ProxyCosts(path_costs(cases, _FACTOR, tags[0]), published, source)
-    return _from(
-        every_run,
-        to_markdown(proxies_grid((_FACTOR,), proxies)),
-        escape_markdown(" ".join(cost_sentences(proxies))),
-    )
+    sentences, figure = list(cost_sentences(proxies, brief=True)), proxies_figure(proxies)
+    grid = replace(proxies_grid((_FACTOR,), proxies), title="")
+    first = next((one for one in sentences if "published" in one), "".join(sentences[:1]))
+    first = with_doubt(first, "runs", [request.verdict(run).judgement for run in every_run])
+    parts = {
+        "headline": f"**{escape_markdown(first)}**",
+        "chart": "\n\n".join(figure_blocks(figure, request.source.pictures)[::-1]),
+        "table": _from(every_run, to_markdown(grid)).text,
+    }
+    return _drawn(request, request.parts(parts, {}, "a comparison of proxies"), [figure])
 
 
 def _published_rows(name: str) -> list[dict[str, str]]:
@@ -318,47 +334,138 @@ def _history(request: _Request) -> BlockContent:
 
 
 def _stress(request: _Request) -> BlockContent:
-    """The newest run in the output format of cassandra-stress."""
+    """The newest run in the output format of cassandra-stress, with its last intervals only."""
     run = request.runs(newest_only=False)[-1]
-    return _from([run], f"```text\n{request.source.printed_by_tool(run)}\n```")
+    lines = request.source.printed_by_tool(run).splitlines()
+    intervals = [line for line in lines if line.startswith(_INTERVAL)]
+    # Up to two are those of operations in flight at the end.
+    kept = (line for line in lines if line not in intervals[:-3])
+    return _from([run], "\n".join(["```text", *kept, "```"]))
 
 
 def _report(request: _Request) -> BlockContent:
-    """The report's parts, or parts and figures by name."""
+    """The report's parts, or parts and figures by name; `rows` chooses rows of tables."""
     page = request.source.report(request.options)
+    if choice := request.options.get("rows"):
+        chosen = [
+            replace(part, grids=tuple(_chosen_rows(grid, choice) for grid in part.grids))
+            for part in page.parts
+        ]
+        page = replace(page, parts=tuple(chosen))
     folder = request.options.get("pictures", request.source.pictures)
-    figures = {
+    parts = page_parts(page, folder)
+    others = {
         figure.name: "\n\n".join(figure_blocks(figure, folder)[::-1]) for figure in page.figures
     }
-    text = request.parts(page_parts(page, folder), figures, "the report")
-    paths = {f"{folder}/{figure.name}.svg": figure for figure in page.figures}
+    others["headline"] = f"**{escape_markdown(_shortened(page.answer))}**"
+    others["top"] = f"{others['headline']}\n\n{parts['facts']}"
+    facts = {fact.label: fact.text for fact in short_facts(page.top)}
+    others["verdicts"] = escape_markdown(f"{facts.get('Measured', '')}: {facts['Verdicts']}.")
+    return _drawn(request, request.parts(parts, others, "the report"), page.figures)
+
+
+def _shortened(answer: str) -> str:
+    """The first sentence and the last, which has the verdict, and others if there is room."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z0-9])", answer)
+    kept, last = [first], others[-1:]
+    for sentence in others[:-1]:
+        if len(" ".join([*kept, sentence, *last]).split()) <= _MOST_WORDS:
+            kept.append(sentence)
+    return " ".join(kept + last)
+
+
+def _drawn(request: _Request, text: str, figures: Iterable[Figure]) -> BlockContent:
+    """A text with the pictures that it refers to."""
+    folder = request.options.get("pictures", request.source.pictures)
+    paths = {f"{folder}/{figure.name}.svg": figure for figure in figures}
     return BlockContent(
         text, {path: figure.svg() for path, figure in paths.items() if f"]({path})" in text}
     )
 
 
+def _chosen_rows(grid: Grid, choice: str) -> Grid:
+    """The rows with one of the texts in each column: `clients=10,10000;operation=read`.
+
+    Alternatives are separated by `|`. A table without one of the columns stays whole. Thousands are
+    written without a comma.
+
+    Raises:
+        SpecError: an alternative has no row.
+    """
+    places = {column.title: place for place, column in enumerate(grid.columns)}
+    kept: dict[int, None] = {}
+    for alternative in choice.split("|"):
+        conditions = [condition.partition("=")[::2] for condition in alternative.split(";")]
+        if any(heading not in places for heading, _ in conditions):
+            return grid
+        found = [
+            number
+            for number, row in enumerate(grid.rows)
+            if all(
+                row[places[heading]].text.replace(",", "") in texts.split(",")
+                for heading, texts in conditions
+            )
+        ]
+        if not found:
+            raise SpecError(f"rows: no row has {alternative}")
+        kept |= dict.fromkeys(found)
+    rows = tuple(grid.rows[number] for number in sorted(kept))
+    return without_constants(replace(grid, rows=rows, section_starts=frozenset()))
+
+
+def _index(request: _Request) -> BlockContent:
+    """Other pages: the published result, the headline and the verdicts that each begins with."""
+    lines = ["| report | published | measured | verdicts |", "|---|---|---|---|"]
+    for name in request.names("pages"):
+        try:
+            text = (request.source.folder / name).read_text("utf-8")
+        except OSError as problem:
+            raise SpecError(f"pages: {name} can't be read: {problem.strerror}") from problem
+        found = [re.search(pattern, text, re.MULTILINE | re.DOTALL) for pattern in _OF_A_PAGE]
+        if not all(found):
+            raise SpecError(f"pages: {name} lacks a title, 'Published:', a headline or verdicts")
+        title, *others, verdicts = (" ".join(one[1].split()) for one in found if one)
+        cells = [f"[{title}]({name})", *others, re.sub(r":[^;]*", "", verdicts)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return BlockContent("\n".join(lines))
+
+
 def _peers(request: _Request) -> BlockContent:
-    """A comparison with peers, as `bench/` stores it."""
-    if request.source.peers is None:
+    """A comparison with peers, as `bench/` stores it: of all cases and figures, or of some."""
+    peers = request.source.peers
+    if peers is None:
         raise SpecError("peers needs from=FILE.json, a comparison that was kept")
-    if cases := request.names("cases"):
-        grid = medians_grid(request.source.peers, cases, request.names("figures"))
-        return BlockContent(to_markdown(replace(grid, title="")).strip())
-    return BlockContent(request.parts(peers_parts(request.source.peers), {}, "a comparison"))
+    cases, names = request.names("cases", ";"), request.names("figures", ";")
+    grid = medians_grid(peers, cases, names)
+    folder = request.options.get("pictures", request.source.pictures)
+    shown = (names or [_PEERS_FIGURE]) if "chart" in request.names("view") else []
+    drawn = [peers_figure(peers, figure, cases) for figure in shown]
+    parts = peers_parts(peers)
+    others = {
+        "table": to_markdown(replace(grid, title="")).strip(),
+        "chart": "\n\n".join(figure_blocks(one, folder)[1] for one in drawn),
+    }
+    if cases and "view" not in request.options:
+        return BlockContent(others["table"])
+    return _drawn(request, request.parts(parts, others, "a comparison"), drawn)
 
 
 _KINDS: Final[Mapping[str, tuple[Callable[[_Request], BlockContent], frozenset[str]]]] = {
     "table": (_table, _RUN_OPTIONS | {"columns"}),
-    "answer": (_answer, _RUN_OPTIONS),
-    "operations": (_operations, _RUN_OPTIONS),
     "screen": (_screen, _RUN_OPTIONS),
     "compare": (_compare, frozenset({"from", "base", "candidate", "allow", "runs"})),
     "history": (_history, _RUN_OPTIONS | {"metric", "limit"}),
-    "provenance": (lambda request: _from(request.runs()), _RUN_OPTIONS),
     "stress": (_stress, _RUN_OPTIONS),
-    "proxies": (_proxies, frozenset({"from", "direct", "ways", "published"})),
-    "peers": (_peers, frozenset({"from", "view", "cases", "figures"})),
-    "report": (_report, frozenset({"from", "study", "only", "view", "pictures"})),
+    "proxies": (
+        _proxies,
+        frozenset({"from", "direct", "ways", "published", "view", "pictures"}),
+    ),
+    "peers": (_peers, frozenset({"from", "view", "cases", "figures", "pictures"})),
+    "report": (
+        _report,
+        frozenset({"from", "study", "only", "effects", "rows", "view", "pictures"}),
+    ),
+    "index": (_index, frozenset({"pages"})),
 }
 """Each kind of block with its function and its options."""
 
@@ -433,10 +540,11 @@ def _peers_top(peers: Peers) -> str:
         "Commit": peers.commit or gather.NO_COMMIT,
         "Machine": gather.machine_text(peers.host),
         "System": peers.system,
-        **peers.versions,
+        "Tools": "; ".join(f"{name}: {text}" for name, text in peers.versions.items()),
         "Verdicts": _bounds_summary(peers),
     }
-    top = facts_markdown(itertools.starmap(Fact, facts.items()))
+    named = (Fact(label, text) for label, text in facts.items() if text)
+    top = facts_markdown(short_facts(named))
     command = shlex.join(peers.command)
     return f"{escape_markdown(peers.subject)}.\n\n{top}\n- Command: `{command}`"
 

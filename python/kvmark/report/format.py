@@ -10,6 +10,7 @@ import base64
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import shlex
@@ -37,6 +38,7 @@ FOLDER_FORMATS: Final[tuple[FolderFormat, ...]] = ("png", "svg", "pdf", "csv")
 # Blanks before a unit or on either side of ±.
 _BLANKS: Final = re.compile(r"(?<=\d) (?=±|ops/s|[nµm]?s\b|%)|(?<=±) ")
 _PACKAGE: Final = "kvmark.report"
+_SERVERS: Final = "Servers"
 _SNIPPET: Final = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -87,7 +89,10 @@ def environment(*packages: str) -> Environment:
         "md": escape_markdown, "table": to_markdown, "fenced": _fenced,
         "block": lambda text: f"{text.strip()}\n\n" if text.strip() else "",
     })  # fmt: skip
-    made.globals.update(begins=_begins_band, facts=facts_markdown, figure_blocks=figure_blocks)
+    made.globals.update(
+        begins=_begins_band, facts=facts_markdown, figure_blocks=figure_blocks,
+        short_facts=short_facts,
+    )  # fmt: skip
     return made
 
 
@@ -151,21 +156,37 @@ def write_markdown(page: Page, path: Path) -> None:
 
 def markdown(page: Page, figures: str | None = None) -> str:
     """The page; ``figures`` is the path from the file to the folder of its figures."""
-    parts = page_parts(page, figures).values()
+    parts = filter(None, page_parts(page, figures).values())
     blocks = [f"# {escape_markdown(page.title)}", *parts, MADE_BY_KVMARK]
     return "\n\n".join(blocks) + "\n"
 
 
 def page_parts(page: Page, figures: str | None = None) -> dict[str, str]:
-    """The Markdown below the title by part: `top`, `belief`, sections, `provenance`."""
+    """The Markdown below the title by part.
+
+    `question`, `answer`, `facts`, `levels`, `belief`, sections, `provenance`.
+    """
     template: Any = environment(_PACKAGE).get_template("page.md.j2").module
+    servers = (fact for fact in page.top if fact.label == _SERVERS)
     parts = {
-        "top": template.top(page),
+        "question": escape_markdown(page.question),
+        "answer": f"**{escape_markdown(page.answer)}**" if page.answer else "",
+        "facts": template.origin(page),
+        "levels": facts_markdown((*page.facts, *servers)),
         "belief": template.belief(page.caveats),
         **{part.name: template.section(part, figures) for part in page.parts},
         "provenance": template.provenance(page.sources),
     }
     return {name: str(text).strip() for name, text in parts.items()}
+
+
+def short_facts(facts: Iterable[Fact]) -> list[Fact]:
+    """Date with commit, machine with system, and the other facts, without the servers."""
+    texts = {fact.label: fact.text for fact in facts if fact.label != _SERVERS}
+    for label, second, joint in (("Measured", "Commit", ", commit "), ("Machine", "System", "; ")):
+        if label in texts and second in texts:
+            texts[label] += joint + texts.pop(second)
+    return list(itertools.starmap(Fact, texts.items()))
 
 
 def facts_markdown(facts: Iterable[Fact]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from kvmark import catalog
 from kvmark.cli import options
 from kvmark.cli.options import argument, flag
 from kvmark.cli.output import print_json
@@ -135,12 +136,13 @@ def _printed_by_tool(run: Run) -> str:
 class _Sources:
     """The runs of a folder, or of archives stored beside documents, each unpacked once.
 
-    `unpacked` holds the folders of archives until it is closed.
+    `unpacked_until` holds the folders of archives until it is closed.
     """
 
-    def __init__(self, records: Records, unpacked: ExitStack) -> None:
-        self._records, self._unpacked = records, unpacked
-        self._archived, self._report = cache(self._unpack), cache(_report_of)
+    def __init__(self, records: Records, unpacked_until: ExitStack) -> None:
+        self._records = records
+        self._archived = cache(partial(unpacked, until=unpacked_until))
+        self._report = cache(report_of)
 
     def of(self, block: MarkedBlock, document: Path) -> BlockSource:
         """The source of a block of a document.
@@ -165,54 +167,68 @@ class _Sources:
         records = self._archived(paths) if paths and not is_report else self._records
 
         def report(options: Mapping[str, str]) -> Page:
-            return self._report(records, options.get("study", ""), options.get("only", ""))
+            return self._report(
+                records, *(options.get(name, "") for name in ("study", "only", "effects"))
+            )
 
-        return BlockSource(records, report, document.stem, _printed_by_tool, peers)
-
-    def _unpack(self, paths: tuple[Path, ...]) -> Records:
-        """The runs of archives, together."""
-        from kvmark.cli.judged import judged_lines
-
-        folder = Path(self._unpacked.enter_context(TemporaryDirectory(prefix="kvmark-doc-")))
-        for path in paths:
-            unpack(path, folder)
-        records = Records(folder)
-        judged_lines(records, tuple(records.lines()))
-        return records
+        pictures = document.stem
+        return BlockSource(records, report, document.parent, pictures, _printed_by_tool, peers)
 
 
-def _report_of(records: Records, study_name: str, only: str) -> Page:
-    """The report on the study, the sequence, or the runs; `only` chooses cases of a study.
+def unpacked(paths: Sequence[Path], until: ExitStack) -> Records:
+    """The judged runs of archives, together, in a folder that lasts until then.
+
+    Raises:
+        RecordsError: a file is no archive.
+    """
+    from kvmark.cli.judged import judged_lines
+
+    folder = Path(until.enter_context(TemporaryDirectory(prefix="kvmark-archive-")))
+    for path in paths:
+        unpack(path, folder)
+    records = Records(folder)
+    judged_lines(records, tuple(records.lines()))
+    return records
+
+
+def report_of(records: Records, study_name: str = "", only: str = "", effects_of: str = "") -> Page:
+    """The report on the study, the sequence, or the runs.
+
+    `only` chooses cases of a study. `effects_of` names a ready study whose effects replace those of
+    a study that was measured before they were defined.
 
     Raises:
         SpecError: there are several studies, or no runs.
         RecordsError: a run can't be read.
     """
-    from kvmark.analysis.compare.selection import newest, usable
+    from kvmark.analysis.compare.selection import newest
     from kvmark.analysis.verdict.judge import known_verdict
     from kvmark.cli.commands.study_run import report_page
     from kvmark.experiment.study.answer import stored_study, study_results
     from kvmark.report.views.gather import run_answers, sequence_answer
     from kvmark.report.views.pages import runs_page, sequence_page
+    from kvmark.spec.study import parse_study
 
     journal = _journal(records, study_name)
     if journal is not None:
         study = stored_study(journal)
         if only:
-            request = replace(study.asked, only=(*study.asked.only, only))
+            request = replace(study.asked, only=(*study.asked.only, *only.split(";")))
             study = replace(study, asked=request)
+        if effects_of:
+            ready = parse_study(catalog.study_text(effects_of), f"{effects_of}.yaml")
+            spec = study.file.spec.model_copy(update={"effects": ready.spec.effects})
+            study = replace(study, file=replace(study.file, spec=spec))
         results = study_results(study, journal, commands_per_operation)
         return report_page(study, journal, results)
-    if only:
-        raise SpecError("only chooses cases of a study, and there is none: take it out of the mark")
+    if only or effects_of:
+        raise SpecError("only and effects need a study, and there is none: take them out")
     runs = [records.open(entry.id) for entry in reversed(records.list())]
     if not runs:
         raise SpecError(f"there is no run in {records.root}: measure it, or name records")
     judged = partial(known_verdict, records)
     if all("sequence" in run.manifest.spec for run in runs):
-        # As in other blocks; if all runs are INVALID the page reports it.
-        chosen = newest(usable(records, runs) or runs)
-        return sequence_page(sequence_answer(chosen, judged))
+        return sequence_page(sequence_answer(newest(runs), judged))
     return runs_page(run_answers(runs, len(runs), judged))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -14,6 +15,7 @@ from kvmark.cli.output import json_text, print_result, save_report, terminal_wid
 from kvmark.errors import SpecError, UsageError
 from kvmark.outputs import check_output, refuse_existing, write_output
 from kvmark.records import Records
+from kvmark.records.archive import ENDING
 from kvmark.records.store import USABLE, entries_of
 from kvmark.secret import Secret
 
@@ -101,7 +103,9 @@ def _exported(run: Run, format: str) -> str:
 
 def report(
     words: list[str] = argument(
-        "RUN", "Runs, tag:NAME, study:ID or IMPORT#CASE.", autocompletion=completion.one_run
+        "RUN",
+        f"Runs, tag:NAME, study:ID or IMPORT#CASE; or archives, NAME{ENDING}.",
+        autocompletion=completion.one_run,
     ),
     output: Path | None = option(
         "FILE", "File or folder to write (default: kvmark-report.html).", "--output", "-o"
@@ -113,12 +117,20 @@ def report(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Writes a report on runs."""
+    """Writes a report on runs or archives."""
     from kvmark.analysis.summary.imported import case_runs
+    from kvmark.cli.commands.doc import report_of, unpacked
     from kvmark.cli.judged import judge_and_keep
     from kvmark.report.views.gather import run_answers
 
     path = _report_path(output, format)
+    if all(word.endswith(ENDING) for word in words):
+        with ExitStack() as until:
+            records = unpacked([Path(word) for word in words], until)
+            page = report_of(records)
+            write_report(lambda _: page, path, format)
+            _print_report([entry.id for entry in records.list()], path, json=json, quiet=quiet)
+        return
     records = Records.at(folder)
     chosen = {
         (entry.id, *labels): entry
@@ -134,8 +146,12 @@ def report(
     )
     answers = run_answers(runs, len(chosen), judged)
     write_report(lambda page: page.runs_page(answers), path, format)
+    _print_report([answer.summary.id for answer in answers], path, json=json, quiet=quiet)
+
+
+def _print_report(runs: list[str], path: Path, *, json: bool, quiet: bool) -> None:
     if json:
-        print_result("report", {"runs": [answer.summary.id for answer in answers], "report": path})
+        print_result("report", {"runs": runs, "report": path})
     elif not quiet:
         print(f"The report is in {path.resolve()}", file=sys.stderr)
 

@@ -32,6 +32,7 @@ from kvmark.report.model.page import Section
 from kvmark.report.model.tables import Cell, Grid, Table, changes, to_text
 from kvmark.report.views.runs_list import TONES
 from kvmark.report.views.sequence import add_times
+from kvmark.report.views.study import level_words
 from kvmark.stats import Counts
 from kvmark.stats.distributions import Spread, spread
 
@@ -362,13 +363,8 @@ def study_sections(study: Study, found: StudyResults) -> tuple[Section, ...]:
             continue
         published = published_for(row.levels, study.published)
         if _app(runs[0].manifest.plan) is not None:
-            # Levels as words: `CassandraKeyValue`, `192 writers`, `16 readers`.
-            case = ", ".join(
-                f"{label} {name}" if label.isdecimal() else label
-                for name, label in row.levels.items()
-            )
             spreads = {} if published is None else published.spreads
-            name = case or runs[0].manifest.plan["name"]
+            name = level_words(row.levels) or runs[0].manifest.plan["name"]
             grids.append(app_grid(app_table(runs), name, spreads))
         if published is not None and published.operations:
             operations += (

@@ -214,7 +214,7 @@ def _fit(grid: Grid, width: int) -> list[_Layout]:
         layouts = (_Layout(part, gaps) for gaps in _GAPS)
         return next((layout for layout in layouts if layout.width <= width), None)
 
-    for whole in (grid, _without_constants(grid)):
+    for whole in (grid, without_constants(grid)):
         if layout := fitting(whole):
             return [layout]
     parts: list[Grid] = []
@@ -228,7 +228,7 @@ def _fit(grid: Grid, width: int) -> list[_Layout]:
     return [fitting(part) or _Layout(part, _GAPS[-1]) for part in parts]
 
 
-def _without_constants(grid: Grid) -> Grid:
+def without_constants(grid: Grid) -> Grid:
     """The table with notes instead of key columns that have one value."""
     cells = list(zip(*grid.rows, strict=True))
     constant = [

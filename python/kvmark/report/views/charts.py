@@ -33,6 +33,7 @@ _TIME_LABEL = (
 _NUMBER_LABEL = "datum.value < 1 ? format(datum.value, '~r') : format(datum.value, '~s')"
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_COLUMNS = 230, 150, 3
 _WIDE_WIDTH, _WIDE_HEIGHT = 760, 220
+_ROW_HEIGHT = 18
 _LEAST_TICKS = 3
 # The factor below which values of a logarithmic axis count as constant.
 _ROOM = 1.05
@@ -227,6 +228,37 @@ def scaling_chart(data: pl.DataFrame, over: str) -> Spec:
     return _finished(panels.resolve_scale(y="independent"))
 
 
+def bar_chart(data: pl.DataFrame, title: str) -> Spec:
+    """A bar for each program, one panel per case, from zero; the first program stands out."""
+    order = data["program"].unique(maintain_order=True).to_list()
+    data = data.with_columns((pl.col("program") != order[0]).alias("other"))
+    bars = alt.Chart().encode(
+        y=alt.Y("program:N", title=None, sort=order),
+        x=alt.X("value:Q", title=title).axis(format="~s", tickCount=4),
+        color=alt.Color("other:N", legend=None),
+        tooltip=[alt.Tooltip("program:N"), alt.Tooltip("value:Q", format=",.4~r")],
+    )
+    panels = _panels(alt.layer(bars.mark_bar()), data, "case", height=alt.Step(_ROW_HEIGHT))
+    return _finished(panels.resolve_scale(y="independent"))
+
+
+def pair_chart(data: pl.DataFrame, title: str) -> Spec:
+    """The values of each case on one line, logarithmic."""
+    style = _SeriesStyle(data, "series", **_POINTS_LEGEND)
+    order = data["case"].unique(maintain_order=True).to_list()
+    values = [value for name in ("value", "low", "high") for value in data[name].to_list()]
+    x = _logarithmic(alt.X("value:Q", title=title), values, padding=10, labelExpr=_NUMBER_LABEL)
+    y = alt.Y("case:N", title=None, sort=order).axis(grid=True, labelLimit=_PANEL_WIDTH * 2)
+    base = alt.Chart(_inline(data)).encode(x=x, y=y, color=style.color)
+    bars = base.transform_filter("isValid(datum.low) && datum.low > 0")
+    bars = bars.mark_rule().encode(x="low:Q", x2="high:Q")
+    tooltip = [alt.Tooltip("case:N"), alt.Tooltip("series:N"), alt.Tooltip("value:Q")]
+    points = base.mark_point(filled=True, size=52, opacity=1)
+    points = points.encode(shape=style.shape, tooltip=tooltip)
+    layers = alt.layer(bars, points).properties(width=420, height=_ROW_HEIGHT * len(order))
+    return _finished(layers, style)
+
+
 def line_chart(
     data: pl.DataFrame, x: alt.X, y: alt.Y, interpolate: Literal["linear", "step-after"]
 ) -> Spec:
@@ -387,12 +419,16 @@ def _log_ends(values: Iterable[float | None]) -> list[float]:
 
 
 def _panels(
-    layers: alt.LayerChart | alt.FacetChart, data: pl.DataFrame, field: str, **header: Any
+    layers: alt.LayerChart | alt.FacetChart,
+    data: pl.DataFrame,
+    field: str,
+    height: int | alt.Step = _PANEL_HEIGHT,
+    **header: Any,
 ) -> alt.FacetChart:
     """Small panels in order of appearance, on common axes."""
     order = data[field].unique(maintain_order=True).to_list()
     facet = alt.Facet(f"{field}:N", sort=order, header=alt.Header(title=None, **header))
-    layers = layers.properties(width=_PANEL_WIDTH, height=_PANEL_HEIGHT)
+    layers = layers.properties(width=_PANEL_WIDTH, height=height)
     return layers.facet(facet=facet, columns=min(_PANEL_COLUMNS, len(order)), data=_inline(data))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import polars as pl
 
+from kvmark.analysis.peers import Peers
 from kvmark.analysis.summary.faults import FaultSpan, Segment
 from kvmark.analysis.summary.imported import Curve
 from kvmark.analysis.summary.run import Summary
@@ -52,42 +54,34 @@ def frame(rows: Iterable[tuple[object, ...]], schema: Mapping[str, Any]) -> pl.D
     return pl.DataFrame(list(rows), schema=schema, orient="row")
 
 
-def sequence_figure(
-    rows: Sequence[SequenceRow], quantity: Literal["throughput", "runtime_ms"]
-) -> Figure:
-    """Throughput or runtime against the number of records, one panel per workload.
+def sequence_figure(rows: Sequence[SequenceRow]) -> Figure:
+    """Throughput against the number of records, one panel per workload.
 
     Where there is only one number, against the stores.
     """
     values: list[tuple[object, ...]] = []
     stores = {row.case.store for row in rows}
     across = "store" if len({row.case.records for row in rows}) == 1 < len(stores) else "records"
-    scale = 1.0 if quantity == "throughput" else _NS_PER_MS
     for row in rows:
-        case, measured = row.case, getattr(row.figures, quantity).put(lambda one: one * scale, "")
+        case, measured = row.case, row.figures.throughput
         rate = "" if case.target_rate is None else f" at {units.significant(case.target_rate)}/s"
         place = (case.workload, getattr(case, across))
         bounds = (measured.low, measured.high)
         values.append((*place, case.store + rate, measured.value, *bounds, len(row.figures.runs)))
         if row.published is not None:
-            published = getattr(row.published, quantity) * scale
+            published = row.published.throughput
             values.append((*place, case.store + PUBLISHED, published, None, None, None))
     kinds = {"workload": str, across: str if across == "store" else int}
     data = frame(values, kinds | BOUNDED_SCHEMA)
-    name, caption, axis = {
-        "throughput": ("throughput", "Operations per second", "operations per second"),
-        "runtime_ms": ("runtime", "Time from the first to the last operation", "runtime"),
-    }[quantity]
     bars = source = ""
     if data["low"].is_not_null().any():
         bars = " Bars are 95 % confidence intervals, often smaller than their point."
     if data["series"].str.ends_with(PUBLISHED).any():
         source = f" Diamonds on dashed lines: {SEQUENCE_SOURCE}."
     axes = "logarithmic axis" if across == "store" else "both axes logarithmic"
-    caption = f"{caption}, {axes}.{bars}{source}"
-    kind: charts.Quantity = "number" if quantity == "throughput" else "time"
-    spec = charts.level_chart(data, axis, across, "workload", kind)
-    return Figure(name, name.capitalize(), caption, data, spec)
+    caption = f"Operations per second, {axes}.{bars}{source}"
+    spec = charts.level_chart(data, "operations per second", across, "workload")
+    return Figure("throughput", "Throughput", caption, data, spec)
 
 
 def target_figure(rows: Sequence[SequenceRow]) -> Figure:
@@ -106,6 +100,20 @@ def target_figure(rows: Sequence[SequenceRow]) -> Figure:
         " logarithmic."
     )
     return Figure("throughput-latency", title, caption, data, charts.target_chart(data))
+
+
+def peers_figure(peers: Peers, figure: str, cases: Collection[str] = ()) -> Figure:
+    """The medians of one figure by case and program, all cases unless some are named."""
+    heading = next((one.heading for one in peers.figures if one.name == figure), figure)
+    rows = [
+        (row.case, row.program, value)
+        for row in peers.rows()
+        if (not cases or row.case in cases) and (value := row.figures.get(figure)) is not None
+    ]
+    data = frame(rows, {"case": str, "program": str, "value": float})
+    title = f"{figure[:1].upper()}{figure[1:]}"
+    name = re.sub(r"[^a-z0-9]+", "-", figure.lower())
+    return Figure(name, title, f"{heading}, medians.", data, charts.bar_chart(data, heading))
 
 
 def curve_frame(curves: Sequence[Curve]) -> pl.DataFrame:

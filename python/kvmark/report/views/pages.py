@@ -24,7 +24,12 @@ from kvmark.report.views.figures import interval_quantiles
 from kvmark.report.views.gather import MOST_CURVES, MOST_DRAWN
 from kvmark.report.views.run import run_facts, run_grids, run_sentence
 from kvmark.report.views.runs_list import verdict_cell
-from kvmark.report.views.sequence import SUCCESSFUL, sequence_grid, sequence_sentence
+from kvmark.report.views.sequence import (
+    SUCCESSFUL,
+    compared_sequence,
+    sequence_grid,
+    sequence_sentence,
+)
 
 _MOST_SECTIONS: Final = 100
 """Most runs on a page that has a section for each run: 500 sections are 2 MB."""
@@ -52,16 +57,21 @@ def sequence_page(answer: SequenceAnswer) -> Page:
         # The throughput is the target: only its response time is of interest.
         drawn = [figures.target_figure(rows)]
     else:
-        drawn = [figures.sequence_figure(rows, name) for name in ("throughput", "runtime_ms")]
+        drawn = [figures.sequence_figure(rows)]
     if answer.curves:
         drawn.append(figures.quantile_figure(answer.curves, "At the largest number of records."))
     return Page(
         title=answer.title,
         question=answer.question,
-        answer=" ".join(filter(None, (answer.caution, sequence_sentence(answer), *answer.remarks))),
+        answer=" ".join(
+            filter(
+                None, (answer.caution, sequence_sentence(answer, headline=True), *answer.remarks)
+            )
+        ),
         counts=verdicts.verdict_counts(row.figures.verdict for row in rows),
         caveats=verdicts.sequence_caveats(answer),
         parts=(
+            *compared_sequence(rows),
             Section("every-case", "Every case", grids=(sequence_grid(answer),)),
             Section("figures", "Figures", figures=tuple(drawn)),
         ),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from kvmark.analysis.study import PathCost, ProxyCosts
 from kvmark.analysis.summary.run import QUANTILES
+from kvmark.records import Judgement
 from kvmark.report.model import units
+from kvmark.report.model.page import Figure
 from kvmark.report.model.tables import Cell, Grid, Table
 from kvmark.report.model.units import Bounded
+from kvmark.report.views import charts
+from kvmark.report.views.figures import BOUNDED_SCHEMA, frame
 
 _BYTES_PER_MB: Final = 1e6
 _US_PER_MS: Final = 1e3
@@ -61,16 +65,56 @@ def proxies_grid(factors: Sequence[str], proxies: ProxyCosts) -> Grid:
     return table.grid(_proxy_notes(proxies), frozenset({0, len(costs)}))
 
 
-def cost_sentences(proxies: ProxyCosts) -> Iterator[str]:
-    """The costs of each proxy in a sentence."""
+def with_doubt(
+    sentence: str, subjects: Literal["cases", "runs"], judgements: Iterable[Judgement]
+) -> str:
+    """A sentence about figures, which notes if not all of them, or none, are VALID."""
+    found = set(judgements)
+    if found <= {Judgement.VALID}:
+        return sentence
+    doubt = "that aren't all VALID" if Judgement.VALID in found else "of which none is VALID"
+    return f"{sentence.removesuffix('.')}, from {subjects} {doubt}."
+
+
+def cost_sentences(proxies: ProxyCosts, *, brief: bool = False) -> Iterator[str]:
+    """The costs of each proxy in a sentence, or the throughput alone."""
     for cost in proxies.costs:
         if cost.throughput_lost is not None:
             levels = ", ".join(f"{name} {label}" for name, label in cost.levels.items())
             path = f"Through {cost.through}" + (f" ({levels})" if levels else "")
             median = ""
-            if cost.response_added["p50"] is not None:
+            if cost.response_added["p50"] is not None and not brief:
                 median = f", and the median response time changes by {_added(cost, 'p50')}"
-            yield f"{path} {_loss(cost.throughput_lost)}{median}."
+            yield f"{path} {_loss(cost.throughput_lost)}{_published(cost, proxies)}{median}."
+
+
+def _published(cost: PathCost, proxies: ProxyCosts) -> str:
+    """The published loss through the same build with as many threads; empty without one."""
+    same = (one for one in proxies.published if cost.proxy and _build(one) == _build(cost))
+    lost = next((one.throughput_lost for one in same), None)
+    return f", published {units.significant(lost.value)} %" if lost else ""
+
+
+def _build(cost: PathCost) -> str:
+    """The build and the threads of a proxy, or its level."""
+    proxy = cost.proxy
+    return f"{proxy.build}-{proxy.threads}" if proxy and proxy.build else cost.through
+
+
+def proxies_figure(proxies: ProxyCosts) -> Figure:
+    """The share of the direct throughput that is left through each proxy."""
+    rows: list[tuple[object, ...]] = []
+    for costs, series in ((proxies.costs, "measured"), (proxies.published, "published")):
+        for cost in costs:
+            if cost.throughput_lost is not None:
+                left = cost.throughput_lost.put(lambda lost: 100 - lost, "%")
+                rows.append(
+                    ("", _build(cost), series, left.value, left.low, left.high, cost.blocks)
+                )
+    data = frame(rows, {"panel": str, "through": str, **BOUNDED_SCHEMA})
+    caption = "Throughput in percent of the direct one, logarithmic. Bars are 95 % intervals."
+    spec = charts.level_chart(data, "throughput left, %", "through")
+    return Figure("throughput-left", "Throughput through each proxy", caption, data, spec)
 
 
 def _added(cost: PathCost, name: str, *, published: bool = False) -> str:
@@ -91,7 +135,7 @@ def _loss(lost: Bounded) -> str:
     if lost.low is None or lost.high is None:
         return f"{units.significant(lost.value)} % of the throughput is lost"
     if lost.low <= 0 <= lost.high:
-        return "no loss of throughput is seen"
+        return f"no loss of throughput is seen ({units.estimate(lost).replace('-', '−')} %)"
     verb = "lost" if lost.value > 0 else "won"
     interval = " to ".join(map(units.significant, sorted((abs(lost.low), abs(lost.high)))))
     return f"{units.significant(abs(lost.value))} % of the throughput is {verb} ({interval})"

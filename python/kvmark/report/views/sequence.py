@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kvmark.analysis.summary.run import OperationSummary, PhaseSummary, Times
-from kvmark.analysis.verdict.cases import SEQUENCE_SOURCE, Extremes, SequenceRow, extremes
+from kvmark.analysis.verdict.cases import (
+    SEQUENCE_SOURCE,
+    CaseSummary,
+    Extremes,
+    SequenceRow,
+    extremes,
+)
 from kvmark.records.histograms import ATTEMPT
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
+from kvmark.report.model.page import Section
 from kvmark.report.model.tables import Grid, Table, changes
-from kvmark.report.model.units import counts_text, listed
+from kvmark.report.model.units import Bounded, counts_text
 from kvmark.report.views import verdicts
 from kvmark.report.views.runs_list import verdict_cell
 
@@ -22,7 +31,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _QUANTILES: Final = {"p50": "p50", "p95": "p95", "p99": "p99"}
 _TAIL: Final = {**_QUANTILES, "p999": "p99.9", "max": "max"}
-_MOST_NAMED: Final = 3
 
 SUCCESSFUL: Final = "Times are those of successful operations."
 CASE_VERDICT: Final = "The verdict is that of the case: of its runs together, and their number."
@@ -32,18 +40,78 @@ DURABILITY: Final = (
     "Writes at durability process survive a kill of the process, at sync a power failure, too."
 )
 _TOO_FEW: Final = f"{units.ABSENT} stands where fewer than ten operations lie beyond a quantile."
+_COMPARED: Final = f"{ERROR}; run: the case's first. Published: {{}}. Machines and clients differ."
 
 
-def sequence_sentence(answer: SequenceAnswer) -> str:
-    """The fastest and the slowest case, and the number of cases by verdict."""
+@dataclass(frozen=True, slots=True)
+class ComparedCase:
+    """A case next to its published throughput."""
+
+    levels: Mapping[str, str]
+    published: float
+    throughput: Bounded | None
+    #: Measured over published.
+    ratio: Bounded | None
+    figures: CaseSummary
+    #: The p95 in nanoseconds, where the report has it.
+    published_p95_ns: float | None = None
+    #: Failed operations of a run, on average.
+    errors: float | None = None
+
+
+def compared_section(
+    cases: Iterable[ComparedCase], unit: str, source: str | None
+) -> tuple[Section, ...]:
+    """The section of the cases with published figures; none without such cases."""
+    rows = list(cases)
+    if not rows:
+        return ()
+
+    def level(name: str, row: ComparedCase) -> str:
+        return row.levels[name]
+
+    table = Table("", rows)
+    levels = {name: {row.levels[name] for row in rows} for name in rows[0].levels}
+    for name in [name for name, found in levels.items() if len(found) > 1] or levels:
+        is_number = all(map(str.isdecimal, levels[name]))
+        table.key(name, partial(level, name), number=is_number)
+    table.number(unit, lambda row: row.published, "published", "muted")
+    table.number(unit, lambda row: row.throughput, "measured", "strong")
+    table.number("measured ÷ published", lambda row: row.ratio)
+    if any(row.published_p95_ns for row in rows):
+        table.number("p95", lambda row: units.with_unit(row.published_p95_ns), "published", "muted")
+        times = {"p95": "service p95"}
+        add_times(table, "measured", times, lambda row: row.figures.service)
+    if any(row.errors for row in rows):
+        table.number("errors", lambda row: row.errors)
+    table.word("verdict", lambda row: verdict_cell(row.figures.verdict.judgement))
+    table.word("run", lambda row: row.figures.runs[0], tone="muted")
+    grid = table.grid((_COMPARED.format(source),))
+    return (Section("comparison", "Published and measured", grids=(grid,)),)
+
+
+def sequence_sentence(answer: SequenceAnswer, *, headline: bool = False) -> str:
+    """The fastest and the slowest case, and the number of cases by verdict.
+
+    A headline has the number only where no case is placed.
+    """
     rows = answer.rows
-    ends = ends_sentence(
-        extremes(rows, lambda row: row.figures.throughput, lambda row: row.figures.verdict),
-        lambda row: row.case.title,
-        lambda row: f"{units.estimate(row.figures.throughput)} ops/s",
-    )
+
+    def speed(row: SequenceRow) -> str:
+        return f"{units.estimate(row.figures.throughput)} ops/s{published_note(row)}"
+
+    ends = extremes(rows, lambda row: row.figures.throughput, lambda row: row.figures.verdict)
     counts = verdicts.verdict_counts(row.figures.verdict for row in rows)
-    return f"{ends} {verdicts.counts_sentence(counts, 'case')}".lstrip()
+    sentence = placed_sentence if headline else ends_sentence
+    placed = sentence(ends, lambda row: row.case.title, speed)
+    number = "" if headline and placed else verdicts.counts_sentence(counts, "case")
+    return f"{placed} {number}".strip()
+
+
+def published_note(row: SequenceRow | StudyRow) -> str:
+    """The published throughput of a case where it is known."""
+    value = getattr(row.published, "throughput", None)
+    return f", published {units.significant(value)}" if value else ""
 
 
 def sequence_grid(answer: SequenceAnswer) -> Grid:
@@ -74,6 +142,20 @@ def sequence_grid(answer: SequenceAnswer) -> Grid:
 def _target(row: SequenceRow) -> str:
     rate = row.case.target_rate
     return "max" if rate is None else units.significant(rate)
+
+
+def compared_sequence(rows: Iterable[SequenceRow]) -> tuple[Section, ...]:
+    """The cases of a sequence that were published."""
+    compared = []
+    for row in rows:
+        if row.published is not None:
+            levels = {
+                name: str(getattr(row.case, name)) for name in ("workload", "store", "records")
+            }
+            published, measured = row.published.throughput, row.figures.throughput
+            ratio = measured.put(partial(operator.mul, 1 / published), "")
+            compared.append(ComparedCase(levels, published, measured, ratio, row.figures))
+    return compared_section(compared, "ops/s", SEQUENCE_SOURCE)
 
 
 def published_cell(name: str, row: SequenceRow | StudyRow) -> str:
@@ -186,7 +268,7 @@ def ends_sentence(
     ends: Extremes[_T], title: Callable[[_T], str], speed: Callable[[_T], str]
 ) -> str:
     """The fastest and slowest cases, as far as they differ; empty without a case."""
-    placed = _placed_sentence(ends, title, speed)
+    placed = placed_sentence(ends, title, speed)
     excluded = len(ends.left_out)
     if not excluded:
         return placed
@@ -199,20 +281,17 @@ def ends_sentence(
     return f"{placed} {cases} VALID and precise, and in no comparison."
 
 
-def _placed_sentence(
+def placed_sentence(
     ends: Extremes[_T], title: Callable[[_T], str], speed: Callable[[_T], str]
 ) -> str:
+    """The fastest and slowest of the cases that are placed; empty without one."""
+
     def at(case: _T) -> str:
-        return f"{title(case)}, at {speed(case)}"
+        return f"{title(case)}, {speed(case)}"
 
     def end(cases: Sequence[_T]) -> str:
         first, *others = cases
-        if not others:
-            return f"is {at(first)}"
-        names = [title(case) for case in others[:_MOST_NAMED]]
-        if len(others) > _MOST_NAMED:
-            names.append(f"{len(others) - _MOST_NAMED} more")
-        return f"are {at(first)}, with {listed(names)}, whose intervals overlap its own"
+        return at(first) + (f" (overlaps {len(others)} more)" if others else "")
 
     if not ends.placed:
         return ""
@@ -224,5 +303,5 @@ def _placed_sentence(
             f"No case is the fastest: the intervals of the highest throughput, {at(fastest)}, and"
             f" of the lowest, {at(slowest)}, overlap."
         )
-    case = " case" if len(ends.fastest) == 1 else ""
-    return f"The fastest{case} {end(ends.fastest)}; the slowest {end(ends.slowest)}."
+    chosen = "Fastest VALID case" if ends.left_out else "Fastest"
+    return f"{chosen}: {end(ends.fastest)}; slowest: {end(ends.slowest)}."

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import polars as pl
 from rich.text import Text
 
-from kvmark.analysis.study import EffectOfCase, StudyEffect, StudyResults, StudyRow
+from kvmark.analysis.study import StudyEffect, StudyResults, StudyRow
 from kvmark.analysis.verdict.cases import extremes
 from kvmark.analysis.verdict.judge import Verdict
 from kvmark.records import Case
@@ -21,15 +22,19 @@ from kvmark.report.model.units import Bounded
 from kvmark.report.views import charts
 from kvmark.report.views.charts import PUBLISHED
 from kvmark.report.views.figures import BOUNDED_SCHEMA, frame
-from kvmark.report.views.proxies import cost_sentences, proxies_grid
+from kvmark.report.views.proxies import cost_sentences, proxies_grid, with_doubt
 from kvmark.report.views.runs_list import verdict_cell
 from kvmark.report.views.sequence import (
     CASE_VERDICT,
     ERROR,
     NO_ERROR,
     SUCCESSFUL,
+    ComparedCase,
+    compared_section,
     ends_sentence,
+    placed_sentence,
     published_cell,
+    published_note,
     time_ns,
 )
 from kvmark.report.views.verdicts import caveat_texts, caveats, counts_sentence, verdict_counts
@@ -39,6 +44,8 @@ _TIMES: Final = ("mean", "p50", "p95", "p99", "p999", "max")
 _OPTIONAL_TIMES: Final = frozenset({"mean", "p999"})
 _PUBLISHED: Final = ("throughput", "p50", "p95", "p99", "max", "operations", "seconds")
 _LEAST_SECTION: Final = 2
+_MOST_PAIRS: Final = 50
+"""Most cases with published figures in one figure."""
 _BYTES_PER_KB: Final = 1000
 _EFFECTS_NOTE: Final = (
     "Each effect compares cases that differ in nothing else, within the same repetition; "
@@ -66,15 +73,14 @@ def study_text(results: StudyResults, width: int) -> Text:
 
 def study_page(results: StudyResults, provenance: Provenance, sections: Iterable[Section]) -> Page:
     """The study as a page; `sections` are tables of front ends."""
-    several = (effect for effect in results.effects if len(effect.by_case) > 1)
-    by_case = tuple(map(effects_by_case_grid, several))
     parts = [
+        *_compared(results),
         Section("every-case", "Every case", grids=_case_grids(results)),
         Section("effects", "Effects", grids=_effect_grids(results)),
         Section("figures", "Figures", figures=tuple(_study_figures(results))),
         *sections,
-        Section("effects-by-case", "Effects, case by case", grids=by_case),
     ]
+    counts = sorted({_runs(row) for row in results.rows if row.figures}) or [results.repetitions]
     levels = [
         Fact(name, ", ".join(dict.fromkeys(row.levels[name] for row in results.rows)))
         for name in results.factors
@@ -85,14 +91,32 @@ def study_page(results: StudyResults, provenance: Provenance, sections: Iterable
         facts=(
             *levels,
             Fact("Cases", units.whole(len(results.rows))),
-            Fact("Repetitions", units.whole(results.repetitions)),
+            Fact(
+                "Repetitions", " to ".join(dict.fromkeys(map(units.whole, (counts[0], counts[-1]))))
+            ),
         ),
-        answer=_study_sentence(results),
+        answer=_headline(results),
         counts=verdict_counts(row.figures.verdict for row in results.rows if row.figures),
         caveats=_study_caveats(results),
         parts=tuple(part for part in parts if part.grids or part.figures),
         sources=(provenance,),
     )
+
+
+def _compared(results: StudyResults) -> tuple[Section, ...]:
+    """The cases that were published."""
+    compared = []
+    for row in results.rows:
+        published = row.published.throughput if row.published else None
+        if published and row.figures is not None and row.throughput is not None:
+            levels = {name: row.levels[name] for name in results.factors}
+            ratio = row.throughput.put(partial(operator.mul, 1 / published), "")
+            errors = _mean(row, sum(row.errors.values()))
+            p95 = _published_value(row, "p95")
+            compared.append(
+                ComparedCase(levels, published, row.throughput, ratio, row.figures, p95, errors)
+            )
+    return compared_section(compared, results.unit, results.published_source)
 
 
 def case_titles(results: StudyResults) -> Callable[[StudyRow], str]:
@@ -122,27 +146,54 @@ def _study_caveats(results: StudyResults) -> tuple[Caveat, ...]:
     return caveats([(name, one.verdict, levels) for name, one, levels in rows if one], "cases")
 
 
+def _headline(results: StudyResults) -> str:
+    """The cost of a proxy, an effect, or the fastest and the slowest case; then what is missing."""
+    effects = results.effects
+    chosen = [one for one in effects if _is_certain(results, one)] or [
+        one for one in effects if one.change is not None or one.published is not None
+    ]
+    costs = [] if results.proxies is None else [*cost_sentences(results.proxies, brief=True)]
+    if costs:
+        first = with_doubt(costs[0], "cases", [_verdict(row).judgement for row in results.rows])
+    elif chosen:
+        first = _effect_sentence(results, chosen[0])
+    else:
+        first = _ends(results, placed_sentence) or _counts(results)
+    return " ".join(filter(None, [first, *_gaps(results)]))
+
+
 def _study_sentence(results: StudyResults) -> str:
     """The fastest and the slowest case, the effects, and the number of cases by verdict."""
     sentences = [] if results.proxies is None else [*cost_sentences(results.proxies)]
+    sentences += [_ends(results, ends_sentence), *_effect_sentences(results), _counts(results)]
+    return " ".join(filter(None, [*sentences, *_gaps(results)]))
+
+
+def _ends(results: StudyResults, sentence: Callable[..., str]) -> str:
+    """The fastest and the slowest case."""
 
     def speed(row: StudyRow) -> str:
-        return f"{units.estimate(row.throughput)} {results.unit}"
+        return f"{units.estimate(row.throughput)} {results.unit}{published_note(row)}"
 
     # A case with a failed run is neither the first nor the last.
     placed = [row for row in results.rows if row.figures is not None and not row.failures]
     ends = extremes(placed, lambda row: row.throughput, _verdict)
-    sentences.append(ends_sentence(ends, case_titles(results), speed))
-    sentences += _effect_sentences(results)
+    return sentence(ends, case_titles(results), speed)
+
+
+def _counts(results: StudyResults) -> str:
+    """The number of cases by verdict; empty without a measured case."""
     counts = verdict_counts(row.figures.verdict for row in results.rows if row.figures)
-    if any(counts.values()):
-        sentences.append(counts_sentence(counts, "case"))
+    return counts_sentence(counts, "case") if any(counts.values()) else ""
+
+
+def _gaps(results: StudyResults) -> Iterator[str]:
+    """What wasn't measured."""
     if without := sum(row.figures is None for row in results.rows):
         cases = "One case" if without == 1 else f"{units.whole(without)} cases"
-        sentences.append(f"{cases} measured nothing.")
+        yield f"{cases} measured nothing."
     if results.missing:
-        sentences.append(f"{results.missing} runs are still to be made: continue with --resume.")
-    return " ".join(filter(None, sentences))
+        yield f"{results.missing} runs are still to be made: continue with --resume."
 
 
 def _verdict(row: StudyRow) -> Verdict:
@@ -151,26 +202,40 @@ def _verdict(row: StudyRow) -> Verdict:
 
 def _effect_sentences(results: StudyResults) -> Iterator[str]:
     """The significant effects between VALID cases, and the number of others."""
-    valid = {
-        frozenset(row.levels.items()) for row in results.rows
-        if row.figures is not None and row.figures.verdict.judgement is Judgement.VALID
-    }  # fmt: skip
-    others, quotes = 0, False
-    for effect in results.effects:
-        sides = (effect.asked.before, effect.asked.after)
-        cases = {frozenset({**pair.levels, **s}.items()) for pair in effect.by_case for s in sides}
-        if not _is_significant(effect) or not cases <= valid:
-            others += 1
-            continue
-        published = f", published {change_text(effect.published)}" if effect.published else ""
-        quotes |= bool(published)
-        measure = effect.asked.of.replace("_", " ")
-        yield f"{effect.asked.title}: {measure} {effect_text(effect)}{published}."
-    if quotes:
+    certain = [effect for effect in results.effects if _is_certain(results, effect)]
+    for effect in certain:
+        yield _effect_sentence(results, effect)
+    if any(effect.published for effect in certain):
         yield from _source_note(results)
-    if others:
+    if others := len(results.effects) - len(certain):
         count = "One effect is" if others == 1 else f"{units.whole(others)} effects are"
         yield f"{count} within chance, or of cases that aren't all VALID."
+
+
+def _is_certain(results: StudyResults, effect: StudyEffect) -> bool:
+    """Whether an effect is significant, and all of its cases are VALID."""
+    return _is_significant(effect) and _judgements(results, effect) == {Judgement.VALID}
+
+
+def _judgements(results: StudyResults, effect: StudyEffect) -> set[Judgement]:
+    """The judgements on the cases of an effect."""
+    known = {frozenset(row.levels.items()): _verdict(row).judgement for row in results.rows}
+    sides = (effect.asked.before, effect.asked.after)
+    return {
+        known[frozenset({**pair.levels, **side}.items())]
+        for pair in effect.by_case
+        for side in sides
+    }
+
+
+def _effect_sentence(results: StudyResults, effect: StudyEffect) -> str:
+    """An effect next to the published one; a doubt if its cases aren't all VALID."""
+    published = f", published {change_text(effect.published)}" if effect.published else ""
+    measure = f"{effect.asked.title}: {effect.asked.of.replace('_', ' ')}"
+    if not effect.by_case:
+        return f"{measure} isn't known, as no pair of cases is precise and repeated{published}."
+    sentence = f"{measure} {effect_text(effect)}{published}."
+    return with_doubt(sentence, "cases", _judgements(results, effect))
 
 
 def _source_note(results: StudyResults) -> tuple[str, ...]:
@@ -190,7 +255,8 @@ def _is_significant(effect: StudyEffect) -> bool:
 
 
 def _study_figures(results: StudyResults) -> Iterator[Figure]:
-    """Throughput and response times across a factor, as the study defines them."""
+    """Published and measured throughput, and figures across a factor as the study defines them."""
+    yield from _pair_figure(results)
     layout = results.spec.figure
     if layout is None or layout.across not in results.factors:
         return
@@ -211,6 +277,35 @@ def _study_figures(results: StudyResults) -> Iterator[Figure]:
         kind: charts.Quantity = "number" if quantity == "throughput" else "time"
         spec = charts.level_chart(data, axis, layout.across, quantity=kind)
         yield Figure(name, f"{title} across {layout.across}", caption, data, spec)
+
+
+def _pair_figure(results: StudyResults) -> Iterator[Figure]:
+    """The published and the measured throughput of each case, unless they are many."""
+    rows: list[tuple[object, ...]] = []
+    for row in results.rows:
+        if row.throughput is None or row.published is None or not row.published.throughput:
+            continue
+        case, one = level_words(row.levels), row.throughput
+        rows.append((case, "measured", one.value, one.low, one.high, _runs(row)))
+        rows.append((case, _ONE_PUBLISHED, row.published.throughput, None, None, None))
+    if not 0 < len(rows) <= _MOST_PAIRS * 2:
+        return
+    data = frame(rows, {"case": str, **BOUNDED_SCHEMA})
+    caption = (
+        f"{results.unit.capitalize()}, logarithmic. Bars are 95 % confidence intervals. Published:"
+        f" {results.published_source}."
+    )
+    spec = charts.pair_chart(data, results.unit)
+    yield Figure("pairs", "Published and measured throughput", caption, data, spec)
+
+
+def level_words(levels: Mapping[str, str]) -> str:
+    """Levels as words: `CassandraKeyValue, 192 writers, 16 readers`."""
+    return ", ".join(
+        f"{label} {name.replace('_', ' ')}" if label.isdecimal() else label
+        for name, label in levels.items()
+        if label != "none"
+    )
 
 
 def _frame(results: StudyResults, layout: FigureSpec, quantity: str) -> pl.DataFrame:
@@ -315,7 +410,7 @@ def study_grid(results: StudyResults) -> Grid:
     return table.grid(_study_notes(results), _section_starts(results))
 
 
-def _level(name: str, row: StudyRow | EffectOfCase) -> str:
+def _level(name: str, row: StudyRow) -> str:
     return row.levels[name]
 
 
@@ -330,26 +425,23 @@ def effects_grid(results: StudyResults) -> Grid:
             return f"{' to '.join(map(_percent, effect.extremes))} by case"
         return units.interval(effect.change, _percent)
 
+    def verdict(effect: StudyEffect) -> Cell:
+        if not effect.by_case:
+            return Cell(units.ABSENT)
+        valid = _judgements(results, effect) == {Judgement.VALID}
+        return verdict_cell(Judgement.VALID if valid else Judgement.SUSPECT)
+
     table = Table("Effects over all cases", results.effects)
     table.key("effect", lambda effect: effect.asked.title)
     table.word("of", lambda effect: effect.asked.of.replace("_", " "))
     table.number("change, %", change, "measured", "strong")
     table.number("95 % interval", interval, "measured")
     table.number("cases", lambda effect: len(effect.by_case), "measured")
+    table.word("verdict", verdict)
     if _source_note(results):
         table.number("change, %", lambda effect: _signed(effect.published), "published", "muted")
         table.number("cases", lambda effect: effect.published_cases, "published", "muted")
     return table.grid((_EFFECTS_NOTE, *_exclusion_notes(results.effects), *_source_note(results)))
-
-
-def effects_by_case_grid(effect: StudyEffect) -> Grid:
-    """One effect, case by case."""
-    table = Table(effect.asked.title, effect.by_case)
-    for name in effect.by_case[0].levels:
-        table.key(name, partial(_level, name))
-    table.number("change, %", lambda case: _signed(case.change))
-    table.number("95 % interval", lambda case: units.interval(case.change, _percent))
-    return table.grid()
 
 
 def failures_grid(results: StudyResults) -> Grid:
@@ -392,16 +484,16 @@ def _verdict_cell(row: StudyRow) -> Cell:
 
 
 def _exclusion_notes(effects: Sequence[StudyEffect]) -> Iterator[str]:
-    """The number of pairs of cases that are excluded from the effects."""
-    for effect in effects:
-        for count, reason in (
-            (effect.imprecise, "throughput is imprecise"),
-            (effect.cold, "servers were cold in every run"),
-            (effect.unrepeated, "repetitions are too few"),
-        ):
-            pairs = "one pair of cases" if count == 1 else f"{count} pairs"
-            if count:
-                yield f"{effect.asked.title}: {pairs} left out, since a side's {reason}."
+    """The effects from which pairs of cases are excluded, with the number of pairs, by reason."""
+    for name, reason in (
+        ("imprecise", "throughput is imprecise"),
+        ("cold", "servers were cold in every run"),
+        ("unrepeated", "repetitions are too few"),
+    ):
+        counts = {effect.asked.title: getattr(effect, name) for effect in effects}
+        titles = [f"{title} ({count})" for title, count in counts.items() if count]
+        if titles:
+            yield f"Pairs of cases left out, since a side's {reason}: {'; '.join(titles)}."
 
 
 def _signed(change: Bounded | None) -> str:
