@@ -74,6 +74,11 @@ impl Table {
         format!("CREATE TABLE IF NOT EXISTS {path} ({KEY} varchar PRIMARY KEY{fields}){with}")
     }
 
+    /// A statement that can be prepared once the node knows the table.
+    pub(crate) fn probe(&self) -> String {
+        format!("SELECT {KEY} FROM {}", self.path())
+    }
+
     fn select(&self, fields: &str, tail: &str) -> String {
         format!("SELECT {fields} FROM {} WHERE {tail}", self.path())
     }

@@ -140,14 +140,13 @@ impl<'a> Setup<'a> {
             if own {
                 return Ok(None);
             }
-            let create = table.create(settings.table_options.as_deref());
-            self.send(&create).map_err(|failure| {
-                settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
-            })?;
+            self.create(&table)?;
             return Ok(Some(table));
         }
         match difference(&table, &columns) {
-            None => Ok(Some(table)),
+            None if own || self.prepare(&table.probe()).is_ok() => Ok(Some(table)),
+            // The system tables list a new table, too, before the node knows it.
+            None => self.create(&table).map(|()| Some(table)),
             Some(_) if own => Ok(None),
             Some(difference) => Err(OpenError::System(format!(
                 "the table {}.{} doesn't fit this workload, because {difference}: drop it or name \
@@ -155,6 +154,16 @@ impl<'a> Setup<'a> {
                 table.keyspace, table.name
             ))),
         }
+    }
+
+    /// Creates YCSB's table, or waits for its creation by another engine.
+    fn create(&mut self, table: &Table) -> Result<(), OpenError> {
+        let settings = self.settings;
+        let create = table.create(settings.table_options.as_deref());
+        let created = self.send(&create).and_then(|()| self.cluster.await_agreement());
+        created.map_err(|failure| {
+            settings.refused(format_args!("the table {} can't be made: {failure}", table.name))
+        })
     }
 
     /// The name, the kind and the type of each column.
