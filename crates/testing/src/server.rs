@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Child;
 
-use kvmark_driver::{AnyConsole, Driver, Expected, OpenError, Request};
+use kvmark_driver::{AnyConsole, Driver, Expected, Layout, OpenError, Request};
 use kvmark_plan::{Kind, Outcome};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
@@ -113,6 +113,7 @@ macro_rules! server_conformance {
             a_repeated_load_leaves_each_record_once,
             a_record_that_another_program_removed_or_changed_is_found,
             each_client_has_a_connection_unless_they_share,
+            engines_that_open_a_new_table_together_all_use_it,
             a_restarted_server_is_used_again,
             large_values_are_written_and_read_over_tls,
         );
@@ -378,6 +379,24 @@ pub fn large_values_are_written_and_read_over_tls<S: TestServer>(plain: Opened<S
         let client = session(&opened(&server, &plain.options, further), 1);
         put(&client, "k", value.as_bytes());
         assert!(read(&client, "k") == whole(&value), "the value differs");
+    }
+}
+
+/// As the machines of a fleet do.
+pub fn engines_that_open_a_new_table_together_all_use_it<S: TestServer>(opened: Opened<S>) {
+    let options = options_at(&opened.server.address(), opened.options.clone());
+    for round in 0..4 {
+        // A table that no earlier test has created.
+        let table = format!("t{}_{round}", std::process::id());
+        let layout = Layout { table, ..layout(3) };
+        std::thread::scope(|scope| {
+            let engines = [(); 4].map(|()| scope.spawn(|| S::OPEN(&options, &layout)));
+            for engine in engines {
+                let driver = engine.join().expect("an opening doesn't panic");
+                let driver = driver.unwrap_or_else(|error| panic!("{error}"));
+                put(&session(&driver, 1), "k", b"a");
+            }
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! YCSB's layout on a real node.
 
-use kvmark_driver::{Columns, Driver, Layout, Request, Values};
+use kvmark_driver::{Columns, Driver, Request, Values};
 use kvmark_plan::{Kind, Outcome};
 use serde_json::json;
 
@@ -71,24 +71,6 @@ fn a_table_that_does_not_fit_is_rejected_with_the_difference() {
     let error = refusal(&address, json!({}), &layout(4));
     assert!(error.contains("usertable doesn't fit this workload"), "{error}");
     assert!(error.contains("it has no column field2, field3"), "{error}");
-}
-
-#[test]
-#[ignore = "needs a node of Cassandra"]
-fn engines_that_create_a_table_together_all_use_it() {
-    let address = node("kvmark_test_together");
-    drop(open(&address, json!({}), &layout(2)).unwrap());
-    for round in 0..4 {
-        // A table that no earlier test has created.
-        let table = format!("t{}_{round}", std::process::id());
-        let layout = Layout { table, ..layout(2) };
-        std::thread::scope(|scope| {
-            let engines = [(); 4].map(|()| scope.spawn(|| open(&address, json!({}), &layout)));
-            for engine in engines {
-                drop(engine.join().unwrap().unwrap());
-            }
-        });
-    }
 }
 
 #[test]
