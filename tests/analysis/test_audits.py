@@ -213,6 +213,23 @@ def test_clients_are_bound_also_if_all_have_a_request_only_rarely() -> None:
     assert sharing_clients(sent, answered)[1]
 
 
+def test_clients_are_bound_also_if_they_wait_for_the_core_that_they_share() -> None:
+    """Their rate is that of the core, whatever is outstanding, and none at the most."""
+    chance = np.random.default_rng(7)
+    ends: list[int] = []
+    rows, now = [], 0
+    for _ in range(4000):
+        now += int(chance.exponential(MS))
+        ends = sorted(end for end in ends if end > now)
+        if len(ends) == 8:
+            now, ends = ends[0], ends[1:]
+        end = now + int(chance.exponential(4 * MS))
+        ends.append(end)
+        rows.append((now, end))
+    sent, answered = np.array(rows).T
+    assert sharing_clients(sent, answered)[1]
+
+
 def model(client: Client, busiest: float | None = None) -> str:
     rows = np.array(list(client.requests()))
     return load_model(Exchanges.of(*rows.T).pipelines, busiest)[0]

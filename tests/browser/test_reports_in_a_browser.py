@@ -49,8 +49,8 @@ def drawings(browser: Chromium, path: Path, width: int, scheme: Any) -> list[dic
 @pytest.mark.parametrize(
     ("name", "width", "scheme", "figures"),
     [
-        ("sequence", 1280, "light", 3),
-        ("sequence", 390, "dark", 3),
+        ("sequence", 1280, "light", 2),
+        ("sequence", 390, "dark", 2),
         ("run", 1280, "dark", 7),
         ("runs", 390, "light", 17),
     ],

@@ -38,6 +38,8 @@ _ANCHORED: Final = 0.2
 """Spread of many intervals together, as a multiple of that of as many independent ones."""
 _SLOWER: Final = 1.001
 """A pace is taken to be slower by this, so that the error of its estimate doesn't add up."""
+_UNSENT: Final = 12
+"""Requests that an open load would send by chance at the most outstanding."""
 _PARTS: Final = 10
 _CERTAIN: Final = 4.0
 """Standard errors."""
@@ -146,17 +148,22 @@ def sharing_clients(sent_ns: Numbers, answered_ns: Numbers) -> tuple[Numbers, bo
 
 
 def _is_bound(sent_ns: Numbers, answered_ns: Numbers) -> bool:
-    """Whether fewer requests are sent the more are outstanding, down to none at a number near.
+    """Whether none is sent at the most outstanding, or fewer the more are, down to none nearby.
 
-    Arrivals that don't depend on answers see as many outstanding as there are on average over time
-    (Wolff, "Poisson Arrivals See Time Averages", 1982). Of N clients only those without a request
-    send the next one, so that arrivals see fewer, by the variance over the number of the others.
+    An open load would send some in the time at the most. Its arrivals see as many outstanding as
+    there are on average over time (Wolff, "Poisson Arrivals See Time Averages", 1982). Of N clients
+    only those without a request send the next one, so that arrivals see fewer, by the variance over
+    the number of the others.
     """
     instants = np.concatenate([answered_ns, sent_ns])
     order = np.argsort(instants, kind="stable")
     sends = order >= len(answered_ns)
     level = np.cumsum(np.where(sends, 1, -1))
     lasts_ns = np.maximum(1, np.diff(instants[order]))
+    at_most = level[:-1] == level.max()
+    unsent = len(sent_ns) * lasts_ns[at_most].sum() / lasts_ns.sum()
+    if min(unsent, np.count_nonzero(at_most)) >= _UNSENT:
+        return True
     fewer, means, variances = [], [], []
     for part in np.array_split(np.arange(np.flatnonzero(sends)[-1]), _PARTS):
         if not sends[part].any():
