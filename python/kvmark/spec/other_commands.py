@@ -16,11 +16,13 @@ _SECRET: Final = re.compile(
     r"-{0,2}[\w.-]*(pass|pwd|secret|token|auth|credential|api[_-]?key)[\w.-]*", re.IGNORECASE
 )
 _OF_ANY: Final = "-a"
-# The short option with a password of each program; after those without one there is none.
+# The short option with a password of each program, which is empty if there is none. Programs that
+# run others aren't here.
 _SHORT: Final = {
-    "curl": "-u", "mariadb": "-p", "mongosh": "-p", "mysql": "-p", "mysqladmin": "-p",
-    "sshpass": "-p", "ssh": _OF_ANY,
+    "cp": "", "curl": "-u", "ls": "", "mariadb": "-p", "mongosh": "-p", "mysql": "-p",
+    "mysqladmin": "-p", "ps": "", "rsync": "", "ssh": _OF_ANY, "sshpass": "-p", "uname": "",
 }  # fmt: skip
+_NEXT_COMMAND: Final = frozenset("&;|")
 # Words of Redis's commands and configuration that a password follows.
 _BEFORE_SECRET: Final = {"auth", "requirepass", "masterauth"}
 _LEAST_SECRET: Final = 3
@@ -50,9 +52,12 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words with stars for secrets, and the secrets."""
     masked: list[str] = []
     secrets: list[str] = []
-    stars, is_value, short = str(Secret("")), False, _OF_ANY
+    stars, is_value, options = str(Secret("")), False, {_OF_ANY}
     for word in words:
-        short = _SHORT.get(word.rpartition("/")[2], short)
+        if (short := _SHORT.get(word.rpartition("/")[2])) is not None:
+            options = {short} - {""}
+        if _NEXT_COMMAND & set(word):
+            options |= {_OF_ANY}
         name, equals, value = word.partition("=")
         header, colon, content = word.partition(": ")
         inner = _inner_words(word)
@@ -66,7 +71,7 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
         elif colon and _SECRET.fullmatch(header):
             secrets += [content, *content.split()[-1:]]
             masked.append(f"{header}: {stars}")
-        elif word[:2] in {_OF_ANY, short} and len(word) > 2:
+        elif word[:2] in options and len(word) > 2:
             secrets.append(word[2:])
             masked.append(f"{word[:2]}{stars}")
         elif inner and (found := _masked(inner))[1]:
@@ -75,7 +80,7 @@ def _masked(words: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             masked.append(word)
         names_secret = word.startswith("-") and _SECRET.fullmatch(word)
-        comes = names_secret or word.lower() in {_OF_ANY, short, *_BEFORE_SECRET}
+        comes = names_secret or word in options or word.lower() in _BEFORE_SECRET
         is_value = not is_value and bool(comes)
         user, _, password = word.partition("://")[2].rpartition("@")[0].partition(":")
         secrets += [password] if user or password else []
