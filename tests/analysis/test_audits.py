@@ -213,6 +213,13 @@ def test_clients_are_bound_also_if_all_have_a_request_only_rarely() -> None:
     assert sharing_clients(sent, answered)[1]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+def test_few_requests_give_no_bound(count: int) -> None:
+    sent = np.arange(count) * 10
+    for took in (0, 5, 25):
+        assert not sharing_clients(sent, sent + took)[1]
+
+
 def test_clients_are_bound_also_if_they_wait_for_the_core_that_they_share() -> None:
     """Their rate is that of the core, whatever is outstanding, and none at the most."""
     chance = np.random.default_rng(7)

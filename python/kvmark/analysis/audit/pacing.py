@@ -172,8 +172,7 @@ def _is_bound(sent_ns: Numbers, answered_ns: Numbers) -> bool:
         variances.append(np.average((level[part] - mean) ** 2, weights=lasts_ns[part]))
         means.append(mean)
         fewer.append(mean - np.mean(level[part][sends[part]] - 1))
-    error = np.std(fewer) / len(fewer) ** 0.5
-    if np.mean(fewer) <= _CERTAIN * error:
+    if len(fewer) < _PARTS or np.mean(fewer) <= _CERTAIN * np.std(fewer) / _PARTS**0.5:
         return False
     clients = np.mean(means) + np.mean(variances) / np.mean(fewer)
     return bool(clients <= _NEAR * level.max())
