@@ -1,15 +1,16 @@
 """Servers that kvmark didn't start: what they report is in records, reasons and reports."""
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 
 import polars as pl
 import pytest
 from command_line import Kvmark, run_folders
 from real_servers import redis_up
+
+from http_server import http_server
 
 RUN = "run ycsb/c --system sim: --duration 8s -q"
 # What each path says after so many seconds: a machine of two cores and a virtual machine of Java,
@@ -29,25 +30,15 @@ def exporter() -> Iterator[str]:
     """The address of these endpoints."""
     begun_s, asked = time.monotonic(), Counter[str]()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked[self.path] += 1
-            is_over = self.path == "/redis" and asked[self.path] > ANSWERS
-            past_s = time.monotonic() - begun_s
-            self.send_response(503 if is_over else 200)
-            self.end_headers()
-            text = METRICS[self.path].format(past_s, past_s / 4, int(past_s * 10))
-            self.wfile.write(text.encode())
+    def answer(path: str, _: Message) -> tuple[int, bytes]:
+        asked[path] += 1
+        is_over = path == "/redis" and asked[path] > ANSWERS
+        past_s = time.monotonic() - begun_s
+        text = METRICS[path].format(past_s, past_s / 4, int(past_s * 10))
+        return 503 if is_over else 200, text.encode()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with http_server(answer) as address:
+        yield f"http://{address}"
 
 
 def test_what_exporters_say_is_recorded_and_judged(kvmark: Kvmark, exporter: str) -> None:

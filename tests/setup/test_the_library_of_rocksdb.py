@@ -8,15 +8,17 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import libclang
 import pytest
 import rocksdb_library
 import target_folder
 from rocksdb_library import Release
+
+from http_server import http_server
 
 SOURCES = ("rocksdb/db/c.cc", "rocksdb/util/hash.cc", "build_version.cc")
 FUNCTION = 'extern "C" int of_part_{number}() {{ return {number}; }}\n'
@@ -51,21 +53,13 @@ def served(library: bytes, *, parts: bool) -> Iterator[Release]:
     packed = zlib.compress(library, wbits=-zlib.MAX_WBITS)
     archive = b"others " + packed + b" and others"
 
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
-            self.send_response(206 if parts else 200)
-            self.end_headers()
-            self.wfile.write(archive[first : last + 1] if parts else archive)
+    def answer(_: str, headers: Message) -> tuple[int, bytes]:
+        first, last = map(int, headers["Range"].removeprefix("bytes=").split("-"))
+        return (206, archive[first : last + 1]) if parts else (200, archive)
 
-        def log_message(self, *_: object) -> None:
-            """Tests print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/"
-        yield Release(address, len(b"others "), len(packed), hashlib.sha256(library).hexdigest())
-        server.shutdown()
+    with http_server(answer) as address:
+        place, sha256 = f"http://{address}/", hashlib.sha256(library).hexdigest()
+        yield Release(place, len(b"others "), len(packed), sha256)
 
 
 def variables() -> dict[str, str]:

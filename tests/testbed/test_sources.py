@@ -1,22 +1,25 @@
 """Observed servers: texts of exporters and of a kernel become samples, and silence an error."""
 
-import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from concurrent.futures import ThreadPoolExecutor
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from http_server import http_server
 from kvmark.errors import KvmarkError, SpecError, SystemUnderTestError, UsageError
 from kvmark.spec.observe import SourceKind, parse_source
 from kvmark.testbed import memcached
 from kvmark.testbed.sources.exporter import ExporterSource
 from kvmark.testbed.sources.opening import opened
+from kvmark.testbed.sources.sample import ServerSample
 from kvmark.testbed.sources.ssh import SshSource
 from programs import needs, script
 from redis_testbeds import Up
+from waiting import wait_until
 
 S = 1_000_000_000
 NODE = """# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.
@@ -143,23 +146,13 @@ def test_what_is_no_source_is_refused(typed: str, part: str) -> None:
 def url() -> Iterator[str]:
     """A server with a node exporter's text for user u, and another text at /elsewhere."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            login = f"Basic {b64encode(b'u:hush').decode()}"
-            is_user = self.headers.get("Authorization") in {None, login}
-            self.send_response(200 if is_user else 401)
-            self.end_headers()
-            self.wfile.write((NODE if self.path == "/metrics" else "nothing 1\n").encode())
+    def answer(path: str, headers: Message) -> tuple[int, bytes]:
+        login = f"Basic {b64encode(b'u:hush').decode()}"
+        is_user = headers.get("Authorization") in {None, login}
+        return 200 if is_user else 401, (NODE if path == "/metrics" else "nothing 1\n").encode()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with http_server(answer) as address:
+        yield address
 
 
 def test_an_endpoint_is_read_with_its_login(url: str) -> None:
@@ -255,6 +248,22 @@ def test_an_ssh_that_fails_says_why(ssh: Ssh, text: str, part: str) -> None:
     with pytest.raises(SystemUnderTestError, match=part):
         source.read()
     source.close()
+
+
+def test_a_source_that_is_closed_ends_a_read_in_another_thread(ssh: Ssh, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    source = ssh(f"read -r n; echo > {asked}; exec cat > /dev/null")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(source.row)
+        wait_until(asked.exists, "it is asked")
+        source.close()
+        assert reading.result() is None
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "1e400"])
+def test_an_impossible_number_is_no_sample(value: str) -> None:
+    with pytest.raises(SystemUnderTestError, match="impossible number"):
+        ServerSample.of(S, {"resident_bytes": float(value)})
 
 
 def test_a_redis_reports_itself(up: Up) -> None:

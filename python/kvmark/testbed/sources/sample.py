@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any, Final
 
 from kvmark.errors import SystemUnderTestError
@@ -42,7 +43,13 @@ class ServerSample:
 
     @classmethod
     def of(cls, at_wall_ns: int, values: Mapping[str, float], **more: float | None) -> ServerSample:
-        """The sample of values by field; all but seconds are whole numbers."""
+        """The sample of values by field; all but seconds are whole numbers.
+
+        Raises:
+            SystemUnderTestError: a value isn't finite.
+        """
+        if not all(map(math.isfinite, values.values())):
+            raise SystemUnderTestError("answers with an impossible number")
         typed = {name: v if name.endswith("_s") else int(v) for name, v in values.items()}
         return cls(at_wall_ns=at_wall_ns, **typed, **more)  # type: ignore[arg-type]
 
@@ -54,7 +61,7 @@ class Source(ABC):
         self.name = source.name
         self.text = str(source.place)
         """The source without credentials."""
-        self._lock = Lock()
+        self._lock = RLock()
 
     @abstractmethod
     def read(self) -> ServerSample:

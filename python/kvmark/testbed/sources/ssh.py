@@ -77,14 +77,18 @@ class SshSource(Source):
         """Ends ssh, and with it the loop on the other machine."""
         if self._process is None:
             return
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            with suppress(OSError):
-                _open(pipe).close()
+        with suppress(OSError):
+            _open(self._process.stdin).close()
         try:
             self._process.wait(_CLOSE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # Another thread that still reads sees the end now. Closed earlier, its descriptor could be
+        # another file's.
+        with self._lock:
+            _open(self._process.stdout).close()
+            _open(self._errors).close()
 
     def sample_of(self, text: str, at_wall_ns: int) -> ServerSample:
         """The sample of the files' text.
