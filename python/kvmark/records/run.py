@@ -21,7 +21,7 @@ from kvmark.records.files import Tail, TimeName, read_events
 from kvmark.records.histograms import TIME_TAGS, LogLine, decode, log_lines, series_tag
 from kvmark.records.intervals import SCHEMA, read_log, with_all_columns
 from kvmark.records.model import Manifest, PhaseRecord, TimeRecord, TotalRecord
-from kvmark.records.watch import SeenServer, Watch
+from kvmark.records.watch import SeenServer, ServerWatch
 from kvmark.records.writer import Running, first_line
 from kvmark.stats import Counts
 
@@ -177,7 +177,7 @@ class OpenRun:
         """
         events = _events_by_time(folder)
         lines = Tail(folder / files.INTERVAL_LOG).lines(_MOST_BYTES)
-        servers = Watch(folder).look().servers
+        servers = ServerWatch(folder).look()
         return cls(Running.read(folder), read_log(lines, SCHEMA), events, servers)
 
 

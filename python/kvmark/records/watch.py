@@ -143,6 +143,34 @@ class SeenRun:
         return Cells.of(self.moments, cell_ns, places)
 
 
+class ServerWatch:
+    """Follows the servers of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._resources = Tail(folder / files.RESOURCE_LOG)
+        self._samples: dict[str, tuple[int, float]] = {}
+        self._servers: dict[str, SeenServer] = {}
+
+    def look(self) -> tuple[SeenServer, ...]:
+        """Reads the lines appended since the last call."""
+        for row in self._resources.objects(MOST_BYTES):
+            if not files.is_ours(str(row["node"])):
+                self._add_sample(row)
+        return tuple(self._servers.values())
+
+    def _add_sample(self, row: Mapping[str, Any]) -> None:
+        user_s, system_s, name = row["cpu_user_s"], row["cpu_system_s"], str(row["node"])
+        if user_s is None or system_s is None:
+            return
+        at_ns, used_s = int(row["at_wall_ns"]), user_s + system_s
+        before_ns, before_s = self._samples.get(name, (at_ns, used_s))
+        self._samples[name] = at_ns, used_s
+        # A smaller counter is that of a restarted server.
+        if at_ns > before_ns and used_s >= before_s:
+            busy = (used_s - before_s) * _NS_PER_S / (at_ns - before_ns)
+            self._servers[name] = SeenServer(name, busy, row.get("cores"))
+
+
 class Watch:
     """Follows one run."""
 
@@ -150,9 +178,7 @@ class Watch:
         self.folder = folder
         self._intervals = Tail(folder / files.INTERVAL_LOG)
         self._events = Tail(folder / files.EVENTS)
-        self._resources = Tail(folder / files.RESOURCE_LOG)
-        self._samples: dict[str, tuple[int, float]] = {}
-        self._servers: dict[str, SeenServer] = {}
+        self._servers = ServerWatch(folder)
         self._moments: deque[Moment] = deque()
         self._kinds: dict[tuple[str, str], Kind] = {}
         self._phase = -1
@@ -168,28 +194,13 @@ class Watch:
         for row in self._intervals.objects(MOST_BYTES):
             if not row["part"]:
                 self._add_row(row)
-        for row in self._resources.objects(MOST_BYTES):
-            if not files.is_ours(str(row["node"])):
-                self._add_sample(row)
         return SeenRun(
             moments=tuple(self._moments),
             kinds=tuple(self._kinds.values()),
             errors=dict(self._errors),
             faults=tuple(self._faults),
-            servers=tuple(self._servers.values()),
+            servers=self._servers.look(),
         )
-
-    def _add_sample(self, row: Mapping[str, Any]) -> None:
-        user_s, system_s, name = row["cpu_user_s"], row["cpu_system_s"], str(row["node"])
-        if user_s is None or system_s is None:
-            return
-        at_ns, used_s = int(row["at_wall_ns"]), user_s + system_s
-        before_ns, before_s = self._samples.get(name, (at_ns, used_s))
-        self._samples[name] = at_ns, used_s
-        # A smaller counter is that of a restarted server.
-        if at_ns > before_ns and used_s >= before_s:
-            busy = (used_s - before_s) * _NS_PER_S / (at_ns - before_ns)
-            self._servers[name] = SeenServer(name, busy, row.get("cores"))
 
     def _add_event(self, event: Mapping[str, Any]) -> None:
         if event.get("kind") == "phase_started" and event.get("name") == "measure":
