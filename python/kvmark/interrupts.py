@@ -177,7 +177,7 @@ def _answering(interrupts: Interrupts, count: int) -> Iterator[None]:
 def suspended() -> Iterator[None]:
     """Lets signals raise KeyboardInterrupt within the context.
 
-    It is for prompts, and for libraries with their own handling of signals.
+    It is for prompts.
 
     Raises:
         KeyboardInterrupt: at any time.

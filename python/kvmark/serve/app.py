@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import uvicorn
@@ -17,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from kvmark import interrupts
 from kvmark.errors import KvmarkError, RecordsError, UsageError
-from kvmark.interrupts import suspended
 from kvmark.records import Records
 from kvmark.report.format import html_document
 from kvmark.report.views.pages import runs_page
@@ -130,13 +131,18 @@ def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
             lifespan="off",
             timeout_graceful_shutdown=1,
         )
-        try:
-            with suspended():
-                # Whoever reads the address may end the server at once.
+        server = uvicorn.Server(config)
+        # On another thread, where uvicorn leaves signals alone: a request to stop can come at any
+        # time, also while it starts.
+        with interrupts.listening(), ThreadPoolExecutor(1) as pool:
+            serving = pool.submit(server.run, [listening])
+            try:
                 ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
-                uvicorn.Server(config).run(sockets=[listening])
-        except KeyboardInterrupt:
-            return
+                interrupts.wait_for(serving.result)
+            except KeyboardInterrupt:
+                return
+            finally:
+                server.should_exit = True
 
 
 def _listening(port: int) -> socket.socket:
