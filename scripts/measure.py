@@ -50,14 +50,10 @@ ENOUGH = (0, 1)
 ENGINES = ("fjall", "lmdb", "redb", "rocksdb", "sqlite")
 SMALL_MEMORY_BYTES = 640 << 20
 """Half of the dataset, and what kvmark itself takes."""
-NODE_DOWN = ("replication_factor=2", "clients=10,100,200,400,3200,6000")
-"""The published rows with a node down, and the rows without that they are compared with."""
 STUDIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "hcassandra": ("hcassandra", "published", "scenario=1"),
-    # Generator and nodes on the same cores: on two of them this shows that it runs, and no speed.
-    "hcassandra-same-cores": ("hcassandra", "published", "scenario=2", "node_down=no"),
+    "hcassandra": ("hcassandra", "node_down=no"),
     # After each run with a fault servers are warmed again.
-    "hcassandra-node-down": ("hcassandra", "published", "scenario=2", *NODE_DOWN),
+    "hcassandra-node-down": ("hcassandra", "nodes=3", "scenario=2", "clients=100"),
     "yugabyte-1.0.7": ("yugabyte-1.0.7",),
     "cassandra-initial": ("cassandra-initial",),
 }
@@ -235,14 +231,6 @@ def transactional(report: str) -> None:
         load = (*clients, "--num_unique_keys", "200", "--run_time", "120", "--pin", "0")
         words = ("CassandraTransactionalKeyValue", "--system", system, *load)
         must("app", *words, *marked(report))
-
-
-def two_copies(report: str) -> None:
-    """Writes acknowledged by two copies of two, with more clients than the published rows have."""
-    levels = ("scenario=2", "operation=write", "replication_factor=2", "consistency=TWO")
-    chosen = (*levels, "node_down=no", "clients=1600,5000,7000")
-    only = [word for level in chosen for word in ("--only", level)]
-    must("study", "hcassandra", *only, "--report", "none", *marked(report))
 
 
 def validation(report: str) -> None:
@@ -466,7 +454,6 @@ REPORTS: Final[Mapping[str, Callable[[str], None]]] = {
     "haproxy": haproxy,
     "shotover": shotover,
     "transactional": transactional,
-    "hcassandra-two": two_copies,
     "hcassandra-validation": validation,
     "hcassandra-fleet": two_machines,
 }
