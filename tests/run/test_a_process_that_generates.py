@@ -25,7 +25,7 @@ from kvmark.run.worker import read_messages
 from kvmark.secret import Secret
 from kvmark.spec.url import PASSWORD_VARIABLE
 from plans import plan_of
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, wait_until
 
 HEAVY = {"altair", "hdrh", "jinja2", "numpy", "polars", "prometheus_client", "scipy", "starlette",
          "uvicorn", "vl_convert"}  # fmt: skip
@@ -112,8 +112,17 @@ def test_a_run_is_recovered_after_a_crash(generator: LocalGenerator, executed: E
     assert generator.pid != first
 
 
-def test_its_last_output_is_reported(executed: Execute, tmp_path: Path, replaced: Replace) -> None:
-    replaced("import sys; sys.exit('terminate called after throwing std::bad_alloc')")
+def test_its_last_output_is_reported(
+    generator: LocalGenerator, executed: Execute, tmp_path: Path, replaced: Replace
+) -> None:
+    has_printed = tmp_path / "printed"
+    replaced(
+        "import pathlib, sys; print('terminate called after throwing std::bad_alloc',"
+        f" file=sys.stderr); pathlib.Path({str(has_printed)!r}).touch();"
+        " sys.stdin.read(1); sys.exit(1)"
+    )
+    assert generator.pid
+    wait_until(has_printed.exists, "it has printed")
     with pytest.raises(GeneratorDied, match="exit code 1, and said last: terminate called after"):
         executed()
     assert Records(tmp_path).list() == []

@@ -201,7 +201,7 @@ class _Process:
 
     def __init__(self) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
-        self._output_before = 0
+        self._output_before: int | None = None
         self._unread = b""
         self._sent = IDLE
         self._line, there = socket.socketpair()
@@ -218,7 +218,9 @@ class _Process:
         """
         if "plan" in message:
             self._sent = IDLE
-            self._output_before = self._output.seek(0, os.SEEK_END)
+            # What it prints while it starts belongs to its first plan.
+            first = self._output_before is None
+            self._output_before = 0 if first else self._output.seek(0, os.SEEK_END)
         try:
             if lock is not None:
                 socket.send_fds(self._line, [b" "], [lock])
@@ -286,7 +288,7 @@ class _Process:
 
     def last_lines(self) -> str:
         """Its last output during this plan, as the end of a sentence; empty without any."""
-        self._output.seek(self._output_before)
+        self._output.seek(self._output_before or 0)
         lines = self._output.read().decode(errors="replace").splitlines()
         last = "; ".join([line.strip() for line in lines if line.strip()][-_LAST_LINES:])
         return f", and said last: {last}" if last else ""
