@@ -117,7 +117,7 @@ repetitions: 2
         ("smoke", "--scale 0.1 --repetitions 2"),
         (
             "hcassandra",
-            "--system sim:?clock=virtual&mean_us=5 --scale 0.0001 --only clients=10 --repetitions 2",
+            "--system sim:?clock=virtual --scale 0.0001 --only clients=10,100 --repetitions 1",
         ),
         ("cassandra-initial", "--system null: --scale 0.001 --repetitions 1"),
     ],

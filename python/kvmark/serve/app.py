@@ -134,13 +134,13 @@ def serve(records: Records, port: int, ready: Callable[[Secret], None]) -> None:
         server = uvicorn.Server(config)
         # On another thread, where uvicorn leaves signals alone: a request to stop can come at any
         # time, also while it starts.
-        with interrupts.listening(), ThreadPoolExecutor(1) as pool:
+        with interrupts.listening() as asked, ThreadPoolExecutor(1) as pool:
             serving = pool.submit(server.run, [listening])
             try:
                 ready(Secret(f"http://{_HOST}:{port}/?{TOKEN}={token.reveal()}"))
                 interrupts.wait_for(serving.result)
             except KeyboardInterrupt:
-                return
+                asked.forget()
             finally:
                 server.should_exit = True
 

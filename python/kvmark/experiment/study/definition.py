@@ -47,6 +47,7 @@ _PUBLISHED: Final = "published"
 
 _SEEDS_APART: Final = 1_000_003
 _UP: Final = "up:"
+_FAULTS: Final = ("run", "faults")
 _NAMED: Final = re.compile(r"([a-z0-9][a-z0-9._-]*)=(?=[a-z]+:)(.+)", re.DOTALL)
 _HOSTS: Final = re.compile(r"^[a-z]+://([^/?]+)")
 
@@ -154,6 +155,9 @@ class Study:
         """Factors whose levels are equal for the system that the user named."""
 
         def applied(level: Level) -> dict[str, Any]:
+            # What else a level changes belongs to its faults.
+            if any(split(path) == _FAULTS and not self._applies(path) for path in level.changes):
+                return {}
             return {path: value for path, value in level.changes.items() if self._applies(path)}
 
         return tuple(
@@ -375,7 +379,7 @@ class Study:
                 return own
             case "options":
                 return self._driver is None or parts[1:2] == (self._driver,)
-        if parts == ("run", "faults"):
+        if parts == _FAULTS:
             name = str(self.asked.system or self.spec.system or "")
             return (own and self.spec.testbed is not None) or name.startswith(_UP)
         return True
