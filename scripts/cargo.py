@@ -27,7 +27,10 @@ FROZEN = {"PROPTEST_RNG_SEED": "1"}
 
 def command(arguments: list[str]) -> list[str]:
     """The call of cargo with these arguments."""
-    return ["cargo", *(CHECKED if arguments[:1] == ["test"] else ()), *arguments]
+    options = rocksdb_library.options(rocksdb_library.library())
+    checked = CHECKED if arguments[:1] == ["test"] else ()
+    # Behind the name: programs such as clippy don't get what is before it.
+    return ["cargo", *arguments[:1], *options, *checked, *arguments[1:]]
 
 
 def rocksdb_is_built(folder: Path) -> bool:

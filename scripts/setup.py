@@ -99,14 +99,19 @@ def build_engine() -> bool:
     if ENGINE.exists() and is_done("engine", state):
         return False
     print("building the engine", flush=True)
-    maturin("engine", *DEVELOP, "--skip-install")
+    maturin("engine", *DEVELOP, *rocksdb_options(), "--skip-install")
     return True
 
 
 def install_engine() -> None:
     """Installs the package so that it reads `python/` from this clone, with the built engine."""
-    maturin("engine", *DEVELOP)
+    maturin("engine", *DEVELOP, *rocksdb_options())
     done("engine", engine_state())
+
+
+def rocksdb_options() -> tuple[str, ...]:
+    """The options for the RocksDB that is linked."""
+    return rocksdb_library.options(rocksdb_library.library())
 
 
 def engine_state() -> str:
