@@ -31,9 +31,12 @@ _GENERATORS: Final = "generators"
 _FILE: Final = "fleet.yaml"
 _ENVIRONMENT: Final = "~/.kvmark/fleet.env"
 _PROGRAMS: Final = "~/.kvmark/bin"
+_AUTOSCALER: Final = "RAY_UP_enable_autoscaler_v2"
+"""Version 2 takes the head of a list of hosts for ended, and starts one other host only."""
 _JOIN_S: Final = 900
 """Workers install kvmark before they join."""
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_IP: Final = re.compile(r"[0-9.]+")
 _URL_OPTIONS: Final = re.compile(r"([\w+-]+):[^\s?]*\?(\S+)")
 _RESERVED: Final = ("--fleet", "--machines", "--insecure-fleet", "--runs")
 
@@ -238,7 +241,7 @@ def _ssh_comments(command: _FleetCommand, machines: int) -> list[str]:
         "Needs kvmark's wheel in dist/ and, in fleet.env, the token: \\",
         f'  (umask 077; echo "{token}" > fleet.env)',
         *(f"and there a line export {one}=PASSWORD" for one in command.variables),
-        f"Start:   ray up -y {_FILE}",
+        f"Start:   {_AUTOSCALER}=0 ray up -y {_FILE}",
         f"Measure: ray exec {_FILE} {shlex.quote(line)}",
         f"End:     ray exec {_FILE} '{_PROGRAMS}/ray stop'; ray down -y {_FILE}",
         f"Records: ray rsync-down {_FILE} '~/runs/' runs/",
@@ -250,12 +253,12 @@ def _cluster(hosts: Sequence[str], user: str, key: str | None) -> dict[str, Any]
     head, *generators = hosts
     stop, start = f"{_PROGRAMS}/ray stop", f". {_ENVIRONMENT} && {_PROGRAMS}/ray start"
     wheel = '"$(ls ~/.kvmark/dist/kvmark-*_$(uname -m).whl)[fleet]"'
-    options = (
-        "--num-cpus=0 --include-dashboard=false --autoscaling-config=~/ray_bootstrap_config.yaml"
-    )
+    # Ray would take the head's address on its default route.
+    own = f" --node-ip-address={head}" if _IP.fullmatch(head) else ""
+    config = "--autoscaling-config=~/ray_bootstrap_config.yaml"
     # `ray up` returns when all hosts have joined.
     joined = (
-        "import ray, time; ray.init('auto'); [time.sleep(1) for _ in iter("
+        "import ray, time; ray.init('auto', log_to_driver=False); [time.sleep(1) for _ in iter("
         f"lambda: sum(node['Alive'] for node in ray.nodes()) >= {len(hosts)}, True)]"
     )
     return {
@@ -269,7 +272,7 @@ def _cluster(hosts: Sequence[str], user: str, key: str | None) -> dict[str, Any]
         ],
         "head_start_ray_commands": [
             stop,
-            f"{start} --head --port=6379 {options}",
+            f"{start} --head --port=6379{own} --num-cpus=0 --include-dashboard=false {config}",
             f'. {_ENVIRONMENT} && timeout {_JOIN_S} {_PROGRAMS}/python -c "{joined}"',
         ],
         "worker_start_ray_commands": [stop, f"{start} --address=$RAY_HEAD_IP:6379"],
