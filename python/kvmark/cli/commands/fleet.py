@@ -252,7 +252,8 @@ def _cluster(hosts: Sequence[str], user: str, key: str | None) -> dict[str, Any]
     """A cluster file for `ray up`, with a head that generates no load."""
     head, *generators = hosts
     stop, start = f"{_PROGRAMS}/ray stop", f". {_ENVIRONMENT} && {_PROGRAMS}/ray start"
-    wheel = '"$(ls ~/.kvmark/dist/kvmark-*_$(uname -m).whl)[fleet]"'
+    # Hosts keep the wheels of earlier starts.
+    wheel = '"$(ls -t ~/.kvmark/dist/kvmark-*_$(uname -m).whl | head -n 1)[fleet]"'
     # Ray would take the head's address on its default route.
     own = f" --node-ip-address={head}" if _IP.fullmatch(head) else ""
     config = "--autoscaling-config=~/ray_bootstrap_config.yaml"
