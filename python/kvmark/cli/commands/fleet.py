@@ -72,7 +72,7 @@ class _FleetCommand:
 def example(
     kind: Literal["kubernetes", "ssh"] = argument("kubernetes|ssh", "Where the fleet runs."),
     words: list[str] = argument(
-        "[HOST...] -- COMMAND...",
+        "HOST... -- COMMAND",
         "With ssh: the head, and the hosts that generate load. After --: a command of kvmark.",
     ),
     *,
