@@ -27,11 +27,19 @@ from kvmark.records import Records
 
 HEAVY = {"altair", "jinja2", "numpy", "polars", "psutil", "pydantic", "ray", "rich", "scipy"}
 
-WITHOUT_RUNS = {"workloads", "up", "down", "trace import", "trace record", "trace show"}
+WITHOUT_RUNS = {
+    "workloads",
+    "fleet example",
+    "up",
+    "down",
+    "trace import",
+    "trace record",
+    "trace show",
+}
 """Commands that neither make nor read runs."""
 SILENT = {
-    "compare", "down", "doctor", "import", "runs compare", "runs export", "runs history",
-    "runs show", "show", "trace import", "trace show", "workloads",
+    "compare", "down", "doctor", "fleet example", "import", "runs compare", "runs export",
+    "runs history", "runs show", "show", "trace import", "trace show", "workloads",
 }  # fmt: skip
 """Commands without messages on standard error."""
 
@@ -63,7 +71,7 @@ def words_of(command: str) -> set[str]:
     ("--runs", EVERY.keys() - WITHOUT_RUNS),
     ("--quiet", EVERY.keys() - SILENT),
     ("-q", EVERY.keys() - SILENT - {"app"}),
-    ("--json", EVERY.keys() - {"app", "stress"}),
+    ("--json", EVERY.keys() - {"app", "fleet example", "stress"}),
 ])  # fmt: skip
 def test_every_command_of_a_kind_has_their_option(option: str, commands: set[str]) -> None:
     assert [name for name in sorted(commands) if option not in words_of(name)] == []

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from kvmark.analysis.compare.bounds import objective_figures
 from kvmark.analysis.verdict.judge import judge
 from kvmark.errors import FleetError, Interrupted, SystemUnderTestError, UsageError
 from kvmark.records import Run, files
@@ -78,6 +79,17 @@ def test_intervals_and_totals_agree(fleet: Any) -> None:
         for time in (total.service, total.response, total.wait):
             assert decode(time.histogram).n == total.count
             assert time.min <= time.p50 <= time.p99 <= time.max
+
+
+def test_objectives_are_judged_on_the_merged_result(fleet: Any) -> None:
+    spec = {"workers": 1, "objectives": ["throughput>1", "p50<1h", "errors<1%"]}
+    plan = fleet.plan("ycsb/c", *SLOW, "--operations", "300")
+    run = fleet.run(plan, fleet.crew(), spec=spec)
+    rate, median, errors = (one.value for one in objective_figures(run, judge(run)))
+    (total,), phase = run.manifest.engine.totals, run.manifest.engine.phases[-1]
+    assert total.count == 300
+    assert rate == pytest.approx(300e9 / (phase.end_ns - phase.start_ns), rel=0.05)
+    assert (median, errors) == (pytest.approx(total.response.p50, rel=1e-3), 0)
 
 
 def test_all_begin_at_one_instant_despite_different_clocks(fleet: Any) -> None:

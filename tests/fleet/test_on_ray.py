@@ -114,6 +114,18 @@ def test_three_nodes_do_the_work_of_one(cluster: Cluster, kvmark: Command, tmp_p
     assert all(agent.clock_round_trip_ns > 0 < agent.host["cores"] for agent in agents)
 
 
+def test_limits_fail_the_command(cluster: Cluster, kvmark: Command) -> None:
+    fleet = ("--fleet", cluster.address, "--machines", "3")
+    missed = kvmark(*COUNTED, *fleet, "--slo", "p99<1ns", "--slo", "errors<0.1%")
+    assert "kvmark: p99<1ns was missed" in ended(missed, 1)
+    load = " ".join((*ENDLESS[1:4], "--duration", "2s", "--interval", "50ms"))
+    sides = ("--base", "--clients 6", "--candidate", "--clients 3")
+    gate = ("--max-blocks", "4", "--fail-if", "throughput<-20%")
+    assert "worse than allowed: throughput<-20%" in ended(
+        kvmark("ab", load, *sides, *gate, *fleet), 1
+    )
+
+
 def test_a_replay_is_divided(cluster: Cluster, kvmark: Command, tmp_path: Path) -> None:
     rows = (
         f"{n // 500},key{n * n % 37},12,{n % 500 + 1},{n % 7},{'get' if n % 5 else 'set'},0\n"

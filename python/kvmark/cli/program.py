@@ -94,7 +94,7 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
         text = text.removeprefix(_INVALID).replace("Value error, ", "")
         return text.replace(": Input should", " must").partition(", unable to parse")[0]
     commands = (" ".join(words[:2]), words[0])
-    name = next((f" {one}" for one in commands if one in {*COMMANDS, "runs", "trace"}), "")
+    name = next((f" {one}" for one in commands if one in {*COMMANDS, "fleet", "runs", "trace"}), "")
     advice = "" if text.endswith("?") else f"; see kvmark{name} --help"
     return f"{text[:1].lower()}{text[1:]}{advice}"
 

@@ -13,8 +13,9 @@ from kvmark import catalog
 from kvmark.analysis.audit.observed import ObservedLoad
 from kvmark.errors import UsageError
 from kvmark.learn import drawn
-from kvmark.learn.learning import fit_sizes, yaml_text
+from kvmark.learn.learning import fit_sizes
 from kvmark.spec.url import SystemUrl
+from kvmark.spec.yaml_file import yaml_text
 from kvmark.trace.folder import Trace
 
 _STATEMENTS: Final = {

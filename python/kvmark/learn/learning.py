@@ -11,11 +11,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any, Final
 
 import numpy as np
-from ruamel.yaml import YAML
 
 from kvmark.analysis.trace import CACHES, Rate, TraceAnswer, describe, rates
 from kvmark.errors import UsageError
@@ -25,6 +23,7 @@ from kvmark.learn.keys import KeysFit, fit_keys
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.laws import ArrivalProcess
 from kvmark.spec.workload import WorkloadSpec
+from kvmark.spec.yaml_file import WIDTH, yaml_text
 from kvmark.trace.folder import Trace
 
 _SEED: Final = 1
@@ -32,8 +31,6 @@ _CLIENTS: Final = (16, 256)
 """Least and most operations in flight; between them the number of recorded clients."""
 _HASHED_BYTES: Final = 21
 """The least size of a key with its hash in decimal."""
-
-_WIDTH: Final = 100
 
 _BUCKETS: Final = 500
 _STEPS: Final = 2**0.25
@@ -238,19 +235,9 @@ def workload_text(learned: Learned) -> str:
     head = [f"# Learned from {learned.trace}, {learned.operations:,} operations on keys:"]
     for part in learned.parts:
         sentence = f"{part.name}: {part.law}; lost: {part.loses}"
-        head += textwrap.wrap(sentence, _WIDTH, initial_indent="# - ", subsequent_indent="#   ")
+        head += textwrap.wrap(sentence, WIDTH, initial_indent="# - ", subsequent_indent="#   ")
     head.append("# Remove rate and arrival for the closed model.")
     return "\n".join((*head, yaml_text(learned.workload)))
-
-
-def yaml_text(workload: Mapping[str, Any]) -> str:
-    """A workload's file."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style, yaml.width = None, _WIDTH
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    text = StringIO()
-    yaml.dump(dict(workload), text)
-    return text.getvalue()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar
 
@@ -16,12 +17,15 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.representer import SafeRepresenter
 
 from kvmark.errors import SpecError
 from kvmark.spec import quantity
 from kvmark.spec.suggest import did_you_mean, is_text, shown, without_credentials
 
 _LARGEST_FILE: Final = 1 << 20
+WIDTH: Final = 100
+"""Columns of a written file."""
 MOST_NODES: Final = 100_000
 _TAG: Final = "tag:yaml.org,2002:"
 _MUST_BE: Final = {
@@ -31,12 +35,37 @@ _MUST_BE: Final = {
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
     "string_pattern_mismatch": "letters, digits, - and _, a letter first",
 }
+_ONLY_TEXT_IN_1_2: Final = re.compile(r"(?i)y|n|yes|no|on|off|[-+]?\d[\d_.:e+-]*|=|<<")
+"""Other values in YAML 1.1, which Ray and Kubernetes read."""
 _PROPERTIES: Final = re.compile(r"([&!]\S*\s+)*")
 
 Path_ = tuple[str | int, ...]
 Mistake: TypeAlias = tuple[str | Path_, str]
 """A key of a mapping, or the path of one further down, and what is wrong there."""
 M = TypeVar("M", bound=BaseModel)
+
+
+class _Representer(SafeRepresenter):
+    """Writes texts so that YAML 1.1 has them as texts, too."""
+
+    def represent_str(self, data: str) -> ScalarNode:
+        style = '"' if _ONLY_TEXT_IN_1_2.fullmatch(data) else None
+        node: ScalarNode = self.represent_scalar(f"{_TAG}str", data, style=style)
+        return node
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
+def yaml_text(values: Mapping[str, Any], width: int | None = WIDTH) -> str:
+    """A file with these values, in their order; without a width it has one on each line."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
+    yaml.default_flow_style, yaml.width = (None, width) if width else (False, _LARGEST_FILE)
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    text = StringIO()
+    yaml.dump(dict(values), text)
+    return text.getvalue()
 
 
 class Strict(BaseModel):
