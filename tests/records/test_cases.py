@@ -147,6 +147,7 @@ CASSANDRA: dict[str, Any] = {
         {"name": "node-2", "role": "peer", "address": "127.0.0.2:9042", "cores": [0, 1]},
     ],
 }  # fmt: skip
+DATASET = {"name": "loaded", "id": "a"}
 PROXY: dict[str, Any] = {
     "observed": True, "testbed": "haproxy", "system": "proxy", "version": "haproxy 2.6.12",
     "kind": "haproxy", "build": "", "threads": 1, "fingerprint": "20faaff87007706f",
@@ -180,6 +181,17 @@ def bound(testbed: dict[str, Any], *cores: int) -> dict[str, Any]:
         (CASSANDRA, changed(CASSANDRA, java="21.0.1"), {"servers.java"}),
         (CASSANDRA, changed(CASSANDRA, network="198.18.7.0/24"), {"servers.network"}),
         (CASSANDRA, bound(CASSANDRA, 0), {"servers.cores"}),
+        (
+            changed(CASSANDRA, dataset=None),
+            changed(CASSANDRA, dataset=DATASET),
+            {"servers.dataset"},
+        ),
+        (
+            changed(CASSANDRA, dataset=DATASET),
+            changed(CASSANDRA, dataset={**DATASET, "id": "b"}),
+            {"servers.dataset"},
+        ),
+        (CASSANDRA, changed(CASSANDRA, dataset=DATASET), set()),
         (CASSANDRA, changed(CASSANDRA, nodes=CASSANDRA["nodes"][:1]), {"servers.nodes"}),
         (CASSANDRA, PROXY, {"servers.proxy"}),
         (PROXY, changed(PROXY, threads=4), {"servers.proxy.threads"}),

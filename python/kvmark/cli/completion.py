@@ -16,7 +16,7 @@ import typer
 
 from kvmark import catalog
 from kvmark.errors import KvmarkError
-from kvmark.testbed import names_of_testbeds, testbeds_root
+from kvmark.testbed import SAVED, names_of_testbeds, testbeds_root
 
 _WORDS = "COMP_WORDS"
 _PLACE = "COMP_CWORD"
@@ -116,3 +116,5 @@ study = offered(lambda *_: catalog.study_names())
 """The ready studies."""
 testbed = offered(lambda *_: names_of_testbeds(testbeds_root()))
 """The testbeds."""
+dataset = offered(lambda *_: names_of_testbeds(testbeds_root() / SAVED))
+"""The saved datasets."""

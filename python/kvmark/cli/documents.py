@@ -37,6 +37,7 @@ from kvmark.learn.twin_check import TwinJudgement
 from kvmark.records import RunLine
 from kvmark.records.audit import AuditRecord
 from kvmark.stats import Counts, Estimate
+from kvmark.testbed.state import SavedDataset
 from kvmark.trace.folder import TraceInfo
 
 _CONFIG: Final = ConfigDict(arbitrary_types_allowed=True)
@@ -109,7 +110,10 @@ _IDS: Final = tuple[str, ...]
 _NODES: Final = _rows(
     "TestbedServer", name=str, role=str, address=str, pid=int | None, cores=tuple[int, ...], up=bool
 )
-_TESTBED: Final = dict(name=str, system=str, version=str, url=str, folder=str, nodes=_NODES)  # noqa: C408
+_TESTBED: Final = dict(  # noqa: C408
+    name=str, system=str, version=str, url=str, folder=str, nodes=_NODES,
+    dataset=SavedDataset | None,
+)  # fmt: skip
 _TRACE: Final = {"trace": Path, "info": TraceInfo}
 
 
@@ -178,8 +182,14 @@ _FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "serve": {"address": str},
     "testbed": _TESTBED,
-    "testbeds": {"testbeds": _rows("StandingTestbed", **_TESTBED)},
-    "down": {"stopped": _rows("DownTestbed", name=str, nodes=_NODES, removed=bool)},
+    "testbeds": {
+        "testbeds": _rows("StandingTestbed", **_TESTBED), "datasets": tuple[SavedDataset, ...],
+    },
+    "down": {
+        "stopped": _rows(
+            "DownTestbed", name=str, nodes=_NODES, removed=bool, saved=SavedDataset | None
+        ),
+    },
     "doctor": {"findings": tuple[Diagnosis, ...]},
     "workloads": {"workloads": _rows("ListedWorkload", name=str, description=str)},
     "workload": {"name": str, "text": str},

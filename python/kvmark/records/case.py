@@ -316,6 +316,10 @@ def _nodes(system: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"servers.{name}", _NONE if value is None else _size(value)
     if system.get("java"):
         yield "servers.java", str(system["java"])
+    if "dataset" in system:
+        dataset = system["dataset"]
+        name = dataset and f"{dataset['name']} {dataset['id'][:_DIGITS_OF_HASH]}"
+        yield "servers.dataset", name or _NONE
 
 
 def _cores(nodes: Sequence[Mapping[str, Any]]) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 DESCRIPTION: Final = "testbed.json"
+SAVED: Final = "_saved"
+"""The folder of saved datasets below that of the testbeds; no testbed can have this name."""
 STUDY_PREFIX: Final = "study-"
 """The prefix of testbeds that studies start and remove; users can't use it."""
 

@@ -30,11 +30,14 @@ from kvmark.testbed.guard import Guard, guarded_lines
 from kvmark.testbed.launch import start_node, stop_servers
 from kvmark.testbed.network import Network
 from kvmark.testbed.process import Identity
-from kvmark.testbed.state import Node, Testbed, all_testbeds, find_testbed
+from kvmark.testbed.saved import saving
+from kvmark.testbed.state import Node, SavedDataset, Testbed, all_testbeds, find_testbed
 from kvmark.testbed.system import Promotion, system_of
 
 _COMMAND_S: Final = 60.0
 _OUTPUT_BYTES: Final = 4096
+_WRITES_WITHIN_S: Final = 1800.0
+"""The time in which servers that are saved write all data and stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +45,35 @@ class Stopped:
     """A testbed after `take_down`."""
 
     name: str
+    folder: Path
     nodes: tuple[Node, ...]
     """The servers that lived and were stopped."""
     removed: bool
     """Whether its folder was removed."""
+    saved: SavedDataset | None = None
+    """The data that was saved."""
 
 
-def take_down(root: Path, name: str | None = None, *, remove: bool = False) -> list[Stopped]:
-    """Stops the servers of one testbed, or of all below the root.
+def take_down(
+    root: Path, name: str | None = None, *, remove: bool = False, save: str | None = None
+) -> list[Stopped]:
+    """Stops the servers of one testbed, or of all below the root; `save` names its saved dataset.
 
     Raises:
-        UsageError: there is no testbed of that name.
+        UsageError: there is no testbed of that name, or it can't be saved.
         ForeignFile: a folder to be removed holds files of others.
         SystemUnderTestError: a server can't be stopped.
     """
     chosen = all_testbeds(root) if name is None else [find_testbed(root, name)]
-    stopped = [Stopped(testbed.name, stop_servers(testbed), removed=remove) for testbed in chosen]
+    if save is None:
+        stopped = [Stopped(one.name, one.folder, stop_servers(one), remove) for one in chosen]
+    elif name is None:
+        raise UsageError("save: name the testbed, as in kvmark down TESTBED --save NAME")
+    else:
+        (one,) = chosen
+        with saving(one, save) as dataset:
+            nodes = stop_servers(one, _WRITES_WITHIN_S)
+        stopped = [Stopped(name, one.folder, nodes, remove, dataset)]
     if remove:
         for testbed in chosen:
             remove_folder(testbed.folder, system_of(testbed).own_files)

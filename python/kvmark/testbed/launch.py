@@ -26,6 +26,7 @@ from kvmark.secret import Secret
 from kvmark.testbed import network as networks
 from kvmark.testbed import process
 from kvmark.testbed.process import joining, make_group, remove_group
+from kvmark.testbed.saved import check_version, with_saved_data
 from kvmark.testbed.state import Node, Testbed, owner_of, template, write_private
 from kvmark.testbed.system import System, Tell, TestbedOptions, made_with, system_of
 
@@ -149,7 +150,9 @@ def launch(
         SystemUnderTestError: a server doesn't start, or isn't healthy in time.
     """
     testbed = testbed.model_copy(update={"was_up": False})
+    within_s = system.healthy_within_s if options.dataset is None else RETURNS_WITHIN_S
     try:
+        testbed = with_saved_data(testbed, options, system)
         if testbed.network is not None:
             # Written before the network is made, so that it can always be removed.
             testbed.write()
@@ -160,20 +163,23 @@ def launch(
             write_private(testbed.folder / _PASSWORD, password.reveal())
         certificates = _make_certificates(testbed) if getattr(options, "tls", False) else None
         for node in testbed.nodes:
-            testbed.folder_of(node).mkdir()
+            testbed.folder_of(node).mkdir(exist_ok=True)
         prepare(testbed, options, certificates)
         testbed = _with_groups(testbed, testbed.nodes)
         for node in testbed.nodes:
             testbed = start_node(testbed, node.name)
+        for node in testbed.nodes if testbed.dataset is not None else ():
+            system.wait_for_answer(testbed, node, within_s)
         complete(testbed, options)
         for node in testbed.nodes:
-            system.wait_for_node(testbed, node, system.healthy_within_s)
+            system.wait_for_node(testbed, node, within_s)
         known = {"version": system.version_of(testbed), "was_up": True}
         testbed = testbed.model_copy(update=known)
+        check_version(testbed)
         testbed.write()
     except BaseException as problem:
         failed = isinstance(problem, SystemUnderTestError)
-        refused = _refusal(testbed, system) if failed else None
+        refused = _refusal(testbed, system, problem) if failed else None
         stop_servers(testbed)
         if not (failed and refused is None and system.keeps_log):
             # A foreign file keeps the folder, but doesn't hide the error.
@@ -184,8 +190,9 @@ def launch(
     return testbed
 
 
-def _refusal(testbed: Testbed, system: System) -> KvmarkError | None:
-    """The error for the reason in the log of a server that ended."""
+def _refusal(testbed: Testbed, system: System, problem: BaseException) -> KvmarkError | None:
+    """The error for the reason in the log of a server that ended, or for the data it began with."""
+    dataset = testbed.dataset
     for node in testbed.nodes:
         log = testbed.log_of(node)
         if node.lives:
@@ -195,6 +202,12 @@ def _refusal(testbed: Testbed, system: System) -> KvmarkError | None:
         reason = system.refusal(log)
         if reason is not None:
             return UsageError(reason)
+        if dataset is not None and node.process is not None and not system.keeps_log:
+            wrote = f"{dataset.system} {dataset.version} wrote"
+            return UsageError(
+                f"{problem}; it began with dataset '{dataset.name}', which {wrote}: start that"
+                " version"
+            )
     return None
 
 
@@ -265,14 +278,16 @@ def start_node(testbed: Testbed, name: str) -> Testbed:
     return changed
 
 
-def stop_servers(testbed: Testbed) -> tuple[Node, ...]:
+def stop_servers(testbed: Testbed, grace_s: float = 15.0) -> tuple[Node, ...]:
     """Stops all servers, removes control groups and network, and returns the servers that lived.
+
+    Servers that don't stop in time are killed.
 
     Raises:
         SystemUnderTestError: one can't be stopped.
     """
     nodes = {node.process: node for node in testbed.nodes if node.process is not None}
-    stopped = tuple(nodes[each] for each in process.stop(nodes))
+    stopped = tuple(nodes[each] for each in process.stop(nodes, grace_s))
     for node in testbed.nodes:
         if node.group is not None:
             remove_group(node.group)

@@ -30,7 +30,7 @@ from kvmark.testbed.console import Console, connect, naming_server
 from kvmark.testbed.launch import Certificates, launch, planned
 from kvmark.testbed.network import HOST, choose_ports
 from kvmark.testbed.state import Node, Testbed, make_folder
-from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey, Meter, System, Tell
+from kvmark.testbed.system import Contents, DriverOptions, IsOwnKey, Meter, Saving, System, Tell
 from kvmark.testbed.system import TestbedOptions as _Options
 
 _DATA_FILES: Final = (
@@ -155,7 +155,9 @@ def arguments(options: PostgresOptions, folder: Path, port: int) -> list[str]:
 def _prepare(
     testbed: Testbed, options: PostgresOptions, _: Certificates | None, *, program: Path
 ) -> None:
-    """Creates the data folder."""
+    """Creates the data folder, unless it was saved."""
+    if options.dataset is not None:
+        return
     # Links to the programs may lead into the version's folder.
     initdb = process.find_program("initdb", "initdb is missing", str(program.resolve().parent))
     login = [f"--username={_USERNAME}", "--auth=trust"]
@@ -283,4 +285,5 @@ SYSTEM: Final = System(
     version_of=_version_of,
     driver="postgres",
     contents=contents,
+    saving=Saving(("data",), has_password=True),
 )

@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -69,6 +70,27 @@ class Node(BaseModel):
         return self.process is not None and lives(self.process)
 
 
+@dataclass(frozen=True, slots=True)
+class SavedDataset:
+    """The identity of a saved dataset, which the testbeds that began with it have."""
+
+    name: str
+    id: str
+    """Random, made when it was saved."""
+    saved: str
+    """The time."""
+    system: str
+    version: str
+    """Of the servers that wrote it."""
+    records: str | None
+    """A description of the records, such as `1,000 keys`; None where the system reports none."""
+
+    @property
+    def text(self) -> str:
+        """Records, system and time in a few words."""
+        return f"{self.records or 'data'} of {self.system} {self.version}, saved at {self.saved}"
+
+
 class Testbed(BaseModel):
     """A system that was started, and its servers."""
 
@@ -90,6 +112,8 @@ class Testbed(BaseModel):
     """Values that the system's own module needs later."""
     made_with: dict[str, Any] = Field(default_factory=dict)
     """The options, by the fields of the system's `TestbedOptions`; no secret in it."""
+    dataset: SavedDataset | None = None
+    """The saved dataset with which its servers began; in the folder of one, its identity."""
     was_up: bool = True
     """Whether all servers were healthy once; otherwise it can't be started again."""
     folder: Path = Field(exclude=True)
@@ -112,7 +136,7 @@ class Testbed(BaseModel):
         raise UsageError(f"testbed {self.name} has no node '{name}'; it has {names}")
 
     def described(self) -> dict[str, Any]:
-        """The part of a manifest that all testbeds have: name, system, version and servers."""
+        """The part of a manifest that all testbeds have: name, system, version, data, servers."""
         nodes = [
             {"name": each.name, "role": each.role, "address": each.address, "cores": [*each.cores]}
             for each in self.nodes
@@ -122,6 +146,7 @@ class Testbed(BaseModel):
             "system": self.system,
             "version": self.version,
             "network": None if self.network is None else self.network.subnet,
+            "dataset": None if self.dataset is None else asdict(self.dataset),
             "nodes": nodes,
         }
 
@@ -261,16 +286,26 @@ def owner_of(address: str, root: Path | None = None) -> Testbed | None:
     return None
 
 
+def check_name(name: str, noun: str) -> None:
+    """Refuses a name that can't be a folder's.
+
+    Raises:
+        UsageError: it can't.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"'{name}' can't be the name of a {noun}: use up to 40 small letters, digits and '-'"
+        )
+
+
 def make_folder(root: Path, system: str, name: str | None) -> Path:
     """Creates the folder of a new testbed. By default it is named like the system.
 
     Raises:
         UsageError: the name can't be used, or is in use.
     """
-    if name is not None and not _NAME.fullmatch(name):
-        raise UsageError(
-            f"'{name}' can't be the name of a testbed: use up to 40 small letters, digits and '-'"
-        )
+    if name is not None:
+        check_name(name, "testbed")
     names = [name] if name else [system, *(f"{system}-{number}" for number in range(2, 1000))]
     for each in names:
         folder = (root / each).resolve()

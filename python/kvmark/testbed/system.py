@@ -47,6 +47,8 @@ class TestbedOptions:
     """None for the system's name, with a number if that is taken."""
     cores: tuple[int, ...] = ()
     """The cores that every server is bound to; none for any."""
+    dataset: str | None = None
+    """The name of the saved dataset with which the servers begin; None for empty servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,22 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
+class Saving:
+    """The data of a system's servers, as saved datasets have it."""
+
+    places: tuple[str, ...]
+    """The files and folders in a node's folder that are its data."""
+    options: tuple[str, ...] = ()
+    """The fields of options that must not change, because the data depends on them."""
+    has_password: bool = False
+    """Whether the data includes the testbed's password."""
+    flush: Callable[[Testbed], None] = lambda _: None
+    """Lets servers write the data that they don't write when they stop."""
+    adapt: Callable[[Testbed, Testbed], None] = lambda _, __: None
+    """Adapts the data of a new testbed, which was copied from a saved one, to its addresses."""
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """One kind of system."""
 
@@ -297,6 +315,8 @@ class System:
     """None where replicas can't be promoted from outside."""
     check_again: Callable[[Testbed, Tell], None] = lambda _, __: None
     """Checks the requirements of servers before they are started again."""
+    saving: Saving | None = None
+    """None where servers have no data of their own on the disk."""
 
 
 _DRIVERS: Final[Mapping[str, str | None]] = {

@@ -26,6 +26,12 @@ class _NewTestbed:
 
     name: str | None = option("NAME", "Name (default: the system's, or a proxy's kind).")
     new: bool = flag("Start another testbed besides an existing one.", "--new")
+    dataset: str | None = option(
+        "NAME",
+        "Begin with this saved dataset of kvmark down --save.",
+        "--from",
+        autocompletion=completion.dataset,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,16 +120,25 @@ def down(
         "NAME", "Testbed (default: all).", None, autocompletion=completion.testbed
     ),
     remove: bool = flag("Remove the folder with logs and data.", "--remove"),
+    save: str | None = option("NAME", "Save the data for kvmark up --from NAME."),
     json: options.Json = False,
 ) -> None:
-    """Stops testbeds that kvmark up started."""
-    from kvmark.cli.commands.up_run import stopped_document, stopped_text
+    """Stops testbeds that kvmark up started.
+
+    Data is saved here and not by kvmark up, because its files are complete only when the servers
+    have stopped. saved:NAME with --remove removes a saved dataset.
+    """
+    from kvmark.cli.commands.up_run import removed_dataset, stopped_document, stopped_text
     from kvmark.testbed.control import take_down
 
     root = testbeds_root()
-    stopped = take_down(root, name, remove=remove)
+    named = name is not None
+    if name is not None and name.startswith("saved:"):
+        named, stopped = False, [removed_dataset(root, name, remove=remove, save=save)]
+    else:
+        stopped = take_down(root, name, remove=remove, save=save)
     document = {"stopped": [stopped_document(one) for one in stopped]}
-    print_result("down", document if json else stopped_text(stopped, root, named=name is not None))
+    print_result("down", document if json else stopped_text(stopped, root, named=named))
 
 
 WITH_OPTIONS: Final = {"up": _with_options}

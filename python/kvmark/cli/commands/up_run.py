@@ -21,6 +21,7 @@ from kvmark.spec.url import SystemName
 from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy, testbeds_root
 from kvmark.testbed.control import Stopped
 from kvmark.testbed.launch import bring_back
+from kvmark.testbed.saved import remove_saved, saved_datasets
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
 from kvmark.testbed.system import SYSTEMS, System, option_specs, system_of
 
@@ -91,13 +92,19 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 def list_testbeds(*, json: bool) -> None:
     """Prints all testbeds with their states."""
     root = testbeds_root()
-    testbeds = all_testbeds(root)
+    testbeds, datasets = all_testbeds(root), saved_datasets(root)
     width = max((len(testbed.name) for testbed in testbeds), default=0)
     place = Text(f"In {root}:", "dim")
-    text = Text("\n").join([place, *(_line(testbed, width) for testbed in testbeds)])
-    document = {"testbeds": [testbed_document(testbed) for testbed in testbeds]}
+    lines = [_line(testbed, width) for testbed in testbeds]
+    lines += [Text(f"saved:{one.name}  {one.text}") for one in datasets]
+    document = {
+        "testbeds": [testbed_document(testbed) for testbed in testbeds],
+        "datasets": datasets,
+    }
     nothing = Text(f"Nothing is up in {root}; start a system with: kvmark up redis")
-    print_result("testbeds", document if json else text if testbeds else nothing)
+    print_result(
+        "testbeds", document if json else Text("\n").join([place, *lines]) if lines else nothing
+    )
 
 
 def _line(testbed: Testbed, width: int) -> Text:
@@ -122,6 +129,10 @@ def started_text(testbed: Testbed, state: State) -> Text:
     lost = system_of(testbed).forgets(testbed.made_with)
     if state == "up again" and lost:
         lines.append(Text(lost))
+    if testbed.dataset is not None and state == "up":
+        lines.append(
+            Text(f"It begins with dataset '{testbed.dataset.name}': {testbed.dataset.text}")
+        )
     last = f"It is in {testbed.folder}; stop it with: kvmark down {testbed.name}"
     return Text("\n").join([*lines, Text(last, "dim")])
 
@@ -134,8 +145,11 @@ def stopped_text(stopped: Sequence[Stopped], root: Path, *, named: bool) -> Text
             lines.append(f"Stopped {one.name}: {_servers(one.nodes)}")
         elif named:
             lines.append(f"{one.name} was down already")
+        if one.saved is not None:
+            again = f"kvmark up {one.saved.system} --from {one.saved.name}"
+            lines.append(f"Saved {one.saved.records or 'its data'}; start with it: {again}")
         if one.removed:
-            lines.append(f"Removed {root / one.name}")
+            lines.append(f"Removed {one.folder}")
     return Text("\n".join(lines or [f"Nothing was up in {root}"]))
 
 
@@ -145,13 +159,26 @@ def _servers(nodes: Sequence[Node]) -> str:
 
 def testbed_document(testbed: Testbed) -> dict[str, Any]:
     """A testbed as values for JSON."""
-    fields = ("name", "system", "version", "url", "folder")
+    fields = ("name", "system", "version", "url", "folder", "dataset")
     return {**{name: getattr(testbed, name) for name in fields}, "nodes": _documents(testbed.nodes)}
+
+
+def removed_dataset(root: Path, name: str, *, remove: bool, save: str | None) -> Stopped:
+    """Removes the saved dataset that is named like `saved:NAME`.
+
+    Raises:
+        UsageError: there is none, or this isn't the request.
+    """
+    if not remove or save is not None:
+        raise UsageError(f"{name} is a saved dataset, not a testbed: remove it with --remove alone")
+    folder = remove_saved(root, name.removeprefix("saved:"))
+    return Stopped(name, folder, (), removed=True)
 
 
 def stopped_document(stopped: Stopped) -> dict[str, Any]:
     """A stopped testbed as values for JSON."""
-    return {"name": stopped.name, "nodes": _documents(stopped.nodes), "removed": stopped.removed}
+    fields = {name: getattr(stopped, name) for name in ("name", "removed", "saved")}
+    return {**fields, "nodes": _documents(stopped.nodes)}
 
 
 def _documents(nodes: Sequence[Node]) -> list[dict[str, Any]]:
@@ -227,7 +254,8 @@ def _check_same(testbed: Testbed, name: str, given: Any, flag: str) -> None:
     Raises:
         UsageError: names it.
     """
-    file, made_with = testbed.facts.get("password_file"), testbed.made_with
+    file = testbed.facts.get("password_file")
+    made_with = {"dataset": None, **testbed.made_with}
     if name in _PASSWORDS:
         made_with = {name: "none" if file is None else "another password"}
         password = _password(given, generate=False) if name == "password_file" else None

@@ -85,7 +85,7 @@ def _measured_answer(run: Run, verdict: Verdict) -> RunAnswer:
     plan = {name: part for name, part in manifest.plan.items() if name != "seeds"}
     return RunAnswer(
         title=f"{summary.name} on {summary.system} {summary.version}".strip(),
-        request=plan_facts(manifest.plan),
+        request=(*plan_facts(manifest.plan), *_dataset_facts(run)),
         summary=summary,
         verdict=verdict,
         phases=tuple(Segment(phase.name, phase.start_ns, phase.end_ns) for phase in phases),
@@ -436,6 +436,13 @@ def plan_facts(plan: Mapping[str, Any]) -> tuple[Fact, ...]:
     if plan.get("timeout_ns"):
         facts.append(Fact("Timeout", units.with_unit(plan["timeout_ns"])))
     return tuple(facts)
+
+
+def _dataset_facts(run: Run) -> Iterator[Fact]:
+    """The saved dataset with which the servers began, if any."""
+    dataset = RunEnvironment.of(run.manifest).servers.get("servers.dataset", "none")
+    if dataset != "none":
+        yield Fact("Dataset", f"the servers began with {dataset}")
 
 
 def _workload(plan: Mapping[str, Any]) -> str:

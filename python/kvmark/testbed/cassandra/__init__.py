@@ -29,8 +29,9 @@ from kvmark.testbed.cassandra.server import DRIVER, USER
 from kvmark.testbed.console import Console
 from kvmark.testbed.launch import Certificates, PortTakenError, launch, planned
 from kvmark.testbed.network import Network
+from kvmark.testbed.saved import find_saved
 from kvmark.testbed.state import Node, Testbed, make_folder, template, write_private
-from kvmark.testbed.system import Settings, System, Tell, TestbedOptions, check_options
+from kvmark.testbed.system import Saving, Settings, System, Tell, TestbedOptions, check_options
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
@@ -317,6 +318,7 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
         check_bound(options.memory_bytes, heap_bytes)
     names = [f"node-{index + 1}" for index in range(options.nodes)]
     network = networks.choose_network(names) if options.network else None
+    saved = find_saved(root, options.dataset, "cassandra") if options.dataset else None
     version = exact_version(options.version)
     prepare = partial(_prepare, fetch(version, tell))
     facts: dict[str, Any] = {
@@ -326,7 +328,7 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
     }
     starts = 1
     while True:
-        hosts, ports = _places(options, network, first=starts == 1)
+        hosts, ports = _places(options, network, saved, first=starts == 1)
         folder = make_folder(root, "cassandra", options.name)
         nodes = [
             Node(
@@ -349,8 +351,7 @@ def up(options: CassandraOptions, root: Path, tell: Tell = lambda _: None) -> Te
                 f"cql://{','.join(node.address for node in nodes)}",
                 facts={
                     **facts,
-                    # Unique, so that nodes of other clusters on this machine don't join.
-                    "cluster_name": f"kvmark {secrets.token_hex(4)}",
+                    "cluster_name": _cluster_name(saved),
                     "exporter_port": ports[2],
                 },
                 username=USER,
@@ -373,21 +374,45 @@ def _check_again(testbed: Testbed, tell: Tell) -> None:
     fetch(testbed.made_with.get("version", testbed.version), tell)
 
 
+def _cluster_name(saved: Testbed | None) -> str:
+    """A unique name, so that nodes of other clusters don't join; or that in the nodes' data."""
+    return saved.facts["cluster_name"] if saved else f"kvmark {secrets.token_hex(4)}"
+
+
+def _saved_ports(saved: Testbed, options: CassandraOptions, hosts: list[str]) -> list[int]:
+    """The ports of a saved cluster: each node's data has the addresses of the others.
+
+    Raises:
+        UsageError: a port is in use, or the addresses would differ.
+    """
+    ports = [saved.nodes[0].port, *saved.nodes[0].more_ports]
+    same = [node.host for node in saved.nodes] == hosts and options.port in {None, ports[0]}
+    if not same or not all(networks.is_free(port, host) for host in hosts for port in ports):
+        raise UsageError(
+            f"the nodes' data has their addresses, {saved.url} and ports {ports[1:]}: leave --port"
+            " and --network out, and stop the testbed or program that listens there"
+        )
+    return ports
+
+
 def _places(
-    options: CassandraOptions, network: Network | None, *, first: bool
+    options: CassandraOptions, network: Network | None, saved: Testbed | None, *, first: bool
 ) -> tuple[list[str], list[int]]:
     """The nodes' addresses, and the ports on each: for clients, storage and the exporter.
 
     The ports are free now; at the first attempt the usual ones if possible. Two testbeds that start
     at the same time would conflict on the usual ports again and again.
     """
+    hosts = [f"127.0.0.{index + 1}" for index in range(options.nodes)]
     if network is not None:
         hosts = list(map(network.host, network.servers))
+    if saved is not None and len(saved.nodes) == len(hosts) > 1:
+        return hosts, _saved_ports(saved, options, hosts)
+    if network is not None:
         (clients,) = networks.consecutive_ports(options.port or _USUAL_PORT, 1)
         if clients in {_USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT}:
             raise UsageError(f"port {clients} is the nodes' own: choose another --port")
         return hosts, [clients, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT]
-    hosts = [f"127.0.0.{index + 1}" for index in range(options.nodes)]
     ports: list[int] = []
     for usual in (_USUAL_PORT, _USUAL_STORAGE_PORT, _USUAL_EXPORTER_PORT):
         wanted, first_choice = None if ports else options.port, usual if first else None
@@ -468,4 +493,5 @@ SYSTEM: Final = System(
     driver=DRIVER,
     tables=server.tables,
     check_again=_check_again,
+    saving=Saving(("data",), ("version", "nodes"), has_password=True),
 )

@@ -29,7 +29,7 @@ from kvmark.testbed.launch import Certificates, find_server, launch, planned
 from kvmark.testbed.network import HOST, Network, move_service
 from kvmark.testbed.redis.data import contents
 from kvmark.testbed.state import Node, Role, Testbed, make_folder, template, write_private
-from kvmark.testbed.system import Promotion, Settings, System, Tell, TestbedOptions
+from kvmark.testbed.system import Promotion, Saving, Settings, System, Tell, TestbedOptions
 
 _OWN_FILES: Final = re.compile(
     rf"({state.OWN_FILES}|password|{launching.CERTIFICATE_FILES}"
@@ -137,6 +137,8 @@ def check(options: RedisOptions) -> None:
 def _forgets(made_with: Mapping[str, Any]) -> str | None:
     if made_with.get("appendonly") is not False or made_with.get("save"):
         return None
+    if made_with.get("dataset"):
+        return f"Without --appendonly yes or --save it has dataset '{made_with['dataset']}' again"
     return "Without --appendonly yes or --save Redis keeps its data in memory only"
 
 
@@ -268,7 +270,7 @@ def _complete(testbed: Testbed, options: RedisOptions) -> None:
     """Forms the cluster, and checks the number of clients."""
     for node in testbed.nodes:
         _wait_for_answer(testbed, node, _HEALTHY_WITHIN_S)
-    if options.cluster is not None:
+    if options.cluster is not None and options.dataset is None:
         _form_cluster(testbed, options.replicas)
     # A server that may not open enough files lowers maxclients and only logs it.
     settings = settings_of(testbed, testbed.nodes[0], _public_settings)
@@ -411,6 +413,29 @@ def info_fields(text: str) -> dict[str, str]:
     return {name: value for name, colon, value in lines if colon}
 
 
+def _flush(testbed: Testbed) -> None:
+    """Writes snapshots: without a log, servers forget their data when they stop.
+
+    Raises:
+        SystemUnderTestError: a server can't.
+    """
+    for node in testbed.nodes if not testbed.made_with["appendonly"] else ():
+        connect(testbed, node, launching.RETURNS_WITHIN_S).ask("SAVE")
+
+
+def _adapt(testbed: Testbed, saved: Testbed) -> None:
+    """Replaces all addresses in the servers' descriptions of their cluster."""
+
+    def places(nodes: Sequence[Node]) -> list[str]:
+        return [f" {node.address}@{port}" for node in nodes for port in node.more_ports]
+
+    new = dict(zip(places(saved.nodes), places(testbed.nodes), strict=True))
+    for node in testbed.nodes if new else ():
+        path = testbed.folder_of(node) / "nodes.conf"
+        old = re.compile("|".join(rf"{re.escape(place)}\b" for place in new))
+        path.write_text(old.sub(lambda place: new[place[0]], path.read_text()))
+
+
 def _version_of(testbed: Testbed) -> str:
     """The version of its first server."""
     fields = _fields(testbed, testbed.nodes[0], "INFO", "server")
@@ -528,5 +553,11 @@ SYSTEM: Final = System(
     driver="redis",
     contents=contents,
     forgets=_forgets,
+    saving=Saving(
+        ("dump.rdb", "appendonlydir", "appendonly.aof", "nodes.conf"),
+        ("appendonly", "cluster", "replicas"),
+        flush=_flush,
+        adapt=_adapt,
+    ),
     promotion=Promotion(_check_promotion, _promote, _demote),
 )
