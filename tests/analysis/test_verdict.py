@@ -66,6 +66,23 @@ def ended(draft: Draft, *totals: tuple[str, int, str], kind: str | None = None) 
     draft.complete(*totals)
 
 
+@planted
+def filling(draft: Draft, misses: int) -> None:
+    """A cache that misses so many reads in its first half second, and ever fewer."""
+    draft.plan["groups"][0]["on_miss"] = {"statement": None}
+    draft.turn(20_000, "READ", "miss")
+    reads = [row for row in draft.intervals if row["operation"] == "READ"]
+    for number, row in enumerate(reads):
+        count = misses - misses * number // len(reads)
+        draft.intervals.append({**row, "outcome": "miss", "count": count})
+
+
+def failed_fills(draft: Draft) -> None:
+    filling(0)(draft)
+    failed = {"operation": "SET", "part": True, "outcome": "storage", "count": 20}
+    draft.engine["totals"].append({**draft.total("READ"), **failed})
+
+
 def lost_writes(draft: Draft) -> None:
     verify = {**draft.phase, "index": 1, "name": "verify", "groups": [], "workers": []}
     draft.engine["phases"].append(verify)
@@ -370,6 +387,9 @@ CLOSED: list[tuple[str, Plant, Level]] = [
     ("misses", turned("miss", 20_000, "UPDATE"), INVALID),
     # Operations of the user's own can miss.
     ("misses", ended(("GET", 5000, "ok"), ("GET", 5000, "miss")), INVALID),
+    ("unsteady_hit_ratio", filling(100), NOTE),
+    ("unsteady_hit_ratio", filling(1000), SUSPECT),
+    ("errors", failed_fills, SUSPECT),
     ("lost_writes", lost_writes, INVALID),
     ("wrong_mix", wrong_mix, SUSPECT),
     ("generator_saturated", busy_worker(0.95), SUSPECT),
@@ -461,6 +481,7 @@ ELSEWHERE = {
 HARMLESS: list[Plant] = [
     all_of(),
     servers(0.9, 0.34, 0.33, 0.33),
+    filling(0),
     peers(0.4, 0.3, 0.3),
     zipfian(0.99),
     again({"law": "zipfian", "theta": 0.99, "scrambled": True}),

@@ -334,6 +334,7 @@ def test_wrong_use_is_refused(traced: Kvmark) -> None:
     (traced.folder / "x.trace").mkdir()
     imports, check = "trace import t.txt -o n.trace", "trace learn X.trace --check twin.yaml"
     (traced.folder / "twin.yaml").write_text(traced("workloads ycsb/a").out)
+    (traced.folder / "fills.yaml").write_text("groups: [{mix: {read: 1}, on_miss: insert}]\n")
     record = f"run ycsb/c {SIM} --operations 10 -q --record"
     for words, part in (
         ("trace import t.txt", "missing option '--output' / '-o'"),
@@ -351,6 +352,7 @@ def test_wrong_use_is_refused(traced: Kvmark) -> None:
         (f"run t.trace {SIM}", "t.trace is a trace; replay it with kvmark replay"),
         (f"replay t.trace {SIM} --speed fast", "'fast' is no speed"),
         (f"replay t.trace {SIM} --rate 5", "rate: not for a replay"),
+        (f"replay t.trace {SIM} --map fills.yaml", "on_miss: not for a replay"),
         (f"replay t.trace {SIM} --sweep speed=1,fast", "speed: 'fast' is no speed"),
         (f"run ycsb/a {SIM} --sweep speed=1,2", "speed is for a trace, X.trace"),
         (f"replay t.trace {SIM} --scale-keys 1.5", "or the part of them that is kept"),

@@ -18,8 +18,8 @@ CORE = ["a", "b", "c", "d", "e", "f", "load", "delete"]
 READY = {
     "replay": {"redis", "memcached", "cql"},
     "ycsb": set(CORE),
-    "redis": {"counter", "get", "hash-pipelined", "kv", "list", "mset", "pipelined", "set",
-              "sorted-set", "stream"},
+    "redis": {"cache-aside", "counter", "get", "hash-pipelined", "kv", "list", "mset",
+              "pipelined", "set", "sorted-set", "stream"},
     "memcached": {"get", "gets", "kv", "set"},
     "cql": {"counter", "kv", "time-series", "transaction"},
     "apps": set(APPS),

@@ -704,7 +704,7 @@ impl<'r, 'a, C: Clock> PhaseMonitor<'r, 'a, C> {
             }
         }
         let notice = |(outcome, message): (Outcome, &String)| {
-            let ended = totals.iter().filter(|total| !total.part && total.outcome == outcome);
+            let ended = totals.iter().filter(|total| total.is_alone() && total.outcome == outcome);
             let count = ended.map(|total| total.count).sum::<u64>();
             let said = if message.is_empty() { String::new() } else { format!(": {message}") };
             Notice {

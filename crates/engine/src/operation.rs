@@ -3,7 +3,7 @@
 //! Nothing here waits. The memory is reused from operation to operation.
 
 use kvmark_driver::{Call, Columns, Expected, Reply, Request, Ticket, Values};
-use kvmark_plan::{FieldChoice, Kind, Outcome};
+use kvmark_plan::{FieldChoice, Fill, Kind, Outcome};
 use kvmark_record::{Action, Sample};
 use kvmark_workload::{ArgumentBuffer, Draw, RecordRef, TapedContent, ValueBuffer};
 
@@ -51,7 +51,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) taped_op: TapedOp,
     /// The attempts so far, in a group with a retry policy.
     attempts: Attempts,
-    /// The read of a read-modify-write whose update is in flight, and its number of records.
+    /// The read of an operation whose second part is in flight, and its number of records.
     read: Option<(Executed, u64)>,
     /// The bound values if they are needed when the answer arrives.
     own: Bound,
@@ -91,7 +91,7 @@ impl<'a> Operation<'a> {
             recorder,
             ticket,
             checked,
-            kept: checked || logged || any(|group| group.retries.is_some()),
+            kept: checked || logged || any(|group| group.retries.is_some() || group.fill.is_some()),
             special: is_special(sequence, group),
             unpaced: false,
             counts: recorder.counts_of(sequence.counter(0, group.group)),
@@ -346,8 +346,7 @@ impl<'a> Operation<'a> {
             Kind::Insert | Kind::Read | Kind::Update | Kind::Scan | Kind::Delete => {}
         }
         self.intend(&done);
-        self.end_whole(&done, rows);
-        true
+        self.end_whole(&done, rows)
     }
 
     /// Sets the intended start to the issue of an operation without schedule.
@@ -381,6 +380,10 @@ impl<'a> Operation<'a> {
 
     #[inline(never)]
     fn end_inserts(&self, outcome: Outcome) {
+        if self.read.is_some() {
+            // A fill takes no new record.
+            return;
+        }
         let own = [self.draw.ordinal];
         let several = &self.own.arguments.inserted;
         let ordinals = if self.draw.statement.is_some() { &several[..] } else { &own };
@@ -405,8 +408,7 @@ impl<'a> Operation<'a> {
             let part = sample(action, self.turn.intended_ns, self.free_ns, &done, rows);
             self.recorder.record(self.turn.phase, group, &part);
             if done.outcome.is_failure() {
-                self.end_whole(&done, rows);
-                return true;
+                return self.end_whole(&done, rows);
             }
             self.read = Some((done, rows));
             return false;
@@ -415,28 +417,61 @@ impl<'a> Operation<'a> {
         let part = sample(action, read_ns, read_ns, &done, rows);
         self.recorder.record(self.turn.phase, group, &part);
         let outcome = read.outcome.max(done.outcome);
-        self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows);
-        true
+        self.end_whole(&Executed { issued_ns: read.issued_ns, outcome, ..done }, read_rows)
     }
 
+    /// Returns whether the operation is complete.
     #[inline(always)]
-    fn end_whole(&mut self, whole: &Executed, rows: u64) {
+    fn end_whole(&mut self, whole: &Executed, rows: u64) -> bool {
         if self.group.ends_apart {
             return self.end_apart(*whole, rows);
         }
         self.complete(whole, rows);
+        true
     }
 
-    /// As [`Self::complete`], with the operation's attempts and the log.
+    /// As [`Self::complete`], with the operation's attempts, the log and the fill after a miss.
     #[inline(never)]
-    fn end_apart(&mut self, mut whole: Executed, rows: u64) {
+    fn end_apart(&mut self, mut whole: Executed, rows: u64) -> bool {
         if self.group.retries.is_some() && self.draw.kind != Kind::ReadModifyWrite {
             whole = self.end_attempts(whole);
         }
         if self.group.logged {
             self.log(whole);
         }
+        let Some(fill) = self.group.fill else {
+            self.complete(&whole, rows);
+            return true;
+        };
+        if let Some((read, _)) = self.read {
+            self.end_fill(fill, read.completed_ns, &whole, rows);
+            return true;
+        }
         self.complete(&whole, rows);
+        let is_missing = (self.draw.kind, whole.outcome) == (Kind::Read, Outcome::Miss);
+        if is_missing {
+            self.begin_fill(fill, whole, rows);
+        }
+        !is_missing
+    }
+
+    /// Binds the write of the record that the read didn't find.
+    fn begin_fill(&mut self, fill: Fill, read: Executed, rows: u64) {
+        self.read = Some((read, rows));
+        self.draw.statement = fill.statement;
+        // An insert by a statement would take a new record.
+        self.draw.kind = if fill.statement.is_some() { Kind::Update } else { Kind::Insert };
+        bind(self.group, self.sequence, &self.draw, &mut self.own);
+    }
+
+    /// Records a fill, which was due when the read ended.
+    fn end_fill(&mut self, fill: Fill, read_ns: u64, done: &Executed, rows: u64) {
+        let action = fill.statement.map_or(Action::Part(Kind::Insert), Action::StatementPart);
+        let part = sample(action, read_ns, read_ns, done, rows);
+        self.recorder.record(self.turn.phase, self.group.group, &part);
+        if !self.unpaced {
+            self.free_ns += done.completed_ns - read_ns;
+        }
     }
 
     #[inline(always)]

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kvmark_driver::Expected;
 use kvmark_plan::{
-    ActiveGroup, Arrival, FieldChoice, Phase, PhaseName, Plan, Share, TapeOrder, ValueCheck,
+    ActiveGroup, Arrival, FieldChoice, Fill, Group, Phase, PhaseName, Plan, Share, TapeOrder,
+    ValueCheck,
 };
 use kvmark_workload::{InsertSequence, Stream, seed_of};
 
@@ -73,7 +74,9 @@ pub(crate) struct GroupShared {
     pub(crate) logged: bool,
     /// Further attempts of failed requests.
     pub(crate) retries: Option<Retries>,
-    /// Whether the end of an operation takes more than its record: a log, or attempts.
+    /// The write after a read of a missing record.
+    pub(crate) fill: Option<Fill>,
+    /// Whether the end of an operation takes more than its record: a log, attempts, or a fill.
     pub(crate) ends_apart: bool,
     /// The statements of the mix, in order.
     pub(crate) statements: Vec<Option<u32>>,
@@ -264,10 +267,11 @@ pub(crate) fn begin(
             let history = written.as_ref();
             let history = history.map(|it| HistoryWriter::new(it, &compiled, phase.name, plan));
             let seed = seed_of(plan.seeds.schedule, index as u32, active.group);
-            let policy = plan.groups[active.group as usize].retry;
+            let Group { retry: policy, on_miss: fill, .. } = plan.groups[active.group as usize];
             let retries = policy.map(|policy| Retries::new(policy, seed));
-            let ends_apart = logged || retries.is_some();
-            GroupShared { operations, expected, history, logged, retries, ends_apart, ..compiled }
+            let ends_apart = logged || retries.is_some() || fill.is_some();
+            let own = GroupShared { operations, expected, history, logged, retries, ..compiled };
+            GroupShared { fill, ends_apart, ..own }
         });
         phases.push(ActivePhase { index, start_ns, groups: groups.collect() });
     }
@@ -318,6 +322,7 @@ fn compile(
         history: None,
         logged: false,
         retries: None,
+        fill: None,
         ends_apart: false,
         stream,
         operations: operations.map(|all| match group.arrival {

@@ -162,6 +162,18 @@ impl Plan {
         let singles = group.mix.iter().all(fits);
         let problem = "a tape's statement sends one command, and does no insert but an update";
         ensure(!taped || singles, format!("{place}.mix"), problem)?;
+        if let Some(fill) = group.on_miss {
+            let place = format!("{place}.on_miss");
+            let known = fill.statement.is_none_or(|index| self.has_statement(index));
+            ensure(known, &place, "there is no statement of that index")?;
+            let reads = || group.mix.iter().filter(|entry| entry.kind == Kind::Read);
+            let composed = group.mix.iter().any(|entry| entry.kind == Kind::ReadModifyWrite);
+            let usable = reads().next().is_some() && !composed && !taped;
+            ensure(usable, &place, "needs drawn reads, and no read-modify-write")?;
+            let mut statements = reads().map(|entry| entry.statement).chain([fill.statement]);
+            let problem = "its statement and those of reads send one command";
+            ensure(statements.all(|one| one.is_none_or(single)), place, problem)?;
+        }
         let reads = group.mix.iter().all(|entry| entry.kind == Kind::Read);
         let sized = taped || reads || self.dataset.values != ValueKind::Sized;
         ensure(sized, format!("{place}.mix"), "sized values need a tape with their lengths")?;

@@ -31,6 +31,17 @@ pub struct Group {
     pub check_values: ValueCheck,
     /// Further attempts of failed requests; none for one attempt each.
     pub retry: Option<RetryPolicy>,
+    /// The write that follows a read of a missing record; none for no write.
+    pub on_miss: Option<Fill>,
+}
+
+/// A write of a record that a read didn't find, by the same client at once, as an application fills
+/// a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fill {
+    /// The statement, by index; none for an insert in the driver's own way.
+    pub statement: Option<u32>,
 }
 
 /// When a request that failed is made again, as applications do it. Each attempt has the plan's

@@ -21,7 +21,9 @@ pub use chance::{GOLDEN, Random, Seed, cumulative, split_mix};
 pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
 pub use dataset::{SizeLaw, TAG_LENGTH, ValueKind, tag_length};
 pub use error::{OutOfRange, PlanError, require};
-pub use group::{Arrival, Group, Jitter, RatePoint, RetryPolicy, TapeOrder, ValueCheck, Weight};
+pub use group::{
+    Arrival, Fill, Group, Jitter, RatePoint, RetryPolicy, TapeOrder, ValueCheck, Weight,
+};
 pub use plan::{ActiveGroup, FORMAT, Phase, Plan, Seeds, Share, System, Until, UntilRule, schema};
 pub use rows::{Becomes, RowColumn, RowLaw, RowShare, Rows, Shape, Visit};
 pub use statement::{Argument, Basis, Check, Each, FormatPart, Generator, Statement, ValueType};

@@ -7,16 +7,25 @@ use kvmark_plan::{Kind, Outcome, Plan};
 pub enum Action {
     /// An operation of this kind.
     Kind(Kind),
-    /// The read or the update inside a read-modify-write.
+    /// The read or the update inside a read-modify-write, or the insert after a miss.
     Part(Kind),
     /// An attempt of a request that may be made several times.
     Attempt,
     /// The plan's statement of this index.
     Statement(u32),
+    /// The same after a miss.
+    StatementPart(u32),
 }
 
 /// The name of attempts.
 const ATTEMPT: &str = "ATTEMPT";
+/// The parts that are counted in another operation already.
+const COUNTED_PARTS: [&str; 3] = [Kind::Read.name(), Kind::Update.name(), ATTEMPT];
+
+/// Whether a part of this name is a write after a miss, which no other operation counts.
+pub(crate) fn is_fill(part: &str) -> bool {
+    !COUNTED_PARTS.contains(&part)
+}
 
 impl Action {
     /// Number of actions in every plan: kinds, parts and attempts.
@@ -28,7 +37,8 @@ impl Action {
             Self::Kind(kind) => kind as usize,
             Self::Part(kind) => Kind::ALL.len() + kind as usize,
             Self::Attempt => Self::FIXED - 1,
-            Self::Statement(index) => Self::FIXED + index as usize,
+            Self::Statement(index) => Self::FIXED + 2 * index as usize,
+            Self::StatementPart(index) => Self::FIXED + 2 * index as usize + 1,
         }
     }
 
@@ -40,13 +50,17 @@ impl Action {
         } else if index < Self::FIXED {
             Self::Attempt
         } else {
-            Self::Statement((index - Self::FIXED) as u32)
+            let statement = ((index - Self::FIXED) / 2) as u32;
+            match (index - Self::FIXED) % 2 {
+                0 => Self::Statement(statement),
+                _ => Self::StatementPart(statement),
+            }
         }
     }
 
     /// Whether it is a part of another operation, which is recorded, too.
     pub(crate) const fn is_part(self) -> bool {
-        matches!(self, Self::Part(_) | Self::Attempt)
+        matches!(self, Self::Part(_) | Self::Attempt | Self::StatementPart(_))
     }
 }
 
@@ -60,7 +74,7 @@ pub(crate) struct SeriesKey {
 impl SeriesKey {
     /// Number of series of a plan with this number of statements.
     pub(crate) const fn count(statements: usize) -> usize {
-        (Action::FIXED + statements) * Outcome::ALL.len()
+        (Action::FIXED + 2 * statements) * Outcome::ALL.len()
     }
 
     #[inline]
@@ -98,17 +112,21 @@ impl Names {
         match action {
             Action::Kind(kind) | Action::Part(kind) => kind.name(),
             Action::Attempt => ATTEMPT,
-            Action::Statement(index) => &self.statements[index as usize],
+            Action::Statement(index) | Action::StatementPart(index) => {
+                &self.statements[index as usize]
+            }
         }
     }
 
     /// Name of a series: the operation, and the outcome unless it is ok.
     pub(crate) fn series(&self, key: SeriesKey) -> String {
         let own = self.operation(key.action);
-        let name = if matches!(key.action, Action::Part(_)) {
-            format!("{}.{own}", Kind::ReadModifyWrite.name())
-        } else {
-            own.to_owned()
+        let name = match key.action {
+            Action::Part(_) | Action::StatementPart(_) if is_fill(own) => format!("FILL.{own}"),
+            Action::Part(_) | Action::StatementPart(_) => {
+                format!("{}.{own}", Kind::ReadModifyWrite.name())
+            }
+            Action::Kind(_) | Action::Attempt | Action::Statement(_) => own.to_owned(),
         };
         match key.outcome {
             Outcome::Ok => name,
@@ -137,6 +155,8 @@ mod tests {
         assert_eq!(name(Action::Part(Kind::Update), Outcome::Ok), "READ-MODIFY-WRITE.UPDATE");
         let failed = name(Action::Part(Kind::Read), Outcome::Timeout);
         assert_eq!(failed, "READ-MODIFY-WRITE.READ.timeout");
+        assert_eq!(name(Action::Part(Kind::Insert), Outcome::Ok), "FILL.INSERT");
+        assert_eq!(name(Action::StatementPart(0), Outcome::Timeout), "FILL.GET.timeout");
         assert_eq!(name(Action::Attempt, Outcome::Timeout), "ATTEMPT.timeout");
         assert_eq!(name(Action::Statement(0), Outcome::Connection), "GET.connection");
     }

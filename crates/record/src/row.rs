@@ -23,7 +23,8 @@ pub struct IntervalRow {
     pub group: String,
     /// Name of the kind or the statement, or `TOTAL`.
     pub operation: String,
-    /// Whether these are parts of read-modify-writes, or attempts; they are not in `TOTAL`.
+    /// Whether these are parts of operations: of read-modify-writes, fills, or attempts. `TOTAL` is
+    /// without them.
     pub part: bool,
     /// How the operations ended.
     pub outcome: RowOutcome,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::durations::Distribution;
 use crate::lag::LagRecord;
+use crate::names::is_fill;
 use crate::notice::Notice;
 
 /// Version of this engine's measurement. It increases with every change that alters the figures of
@@ -265,7 +266,8 @@ pub struct TotalRecord {
     pub group: String,
     /// Name of the kind.
     pub operation: String,
-    /// Whether these are parts of read-modify-writes, or attempts; leave them out of sums.
+    /// Whether these are parts of operations: of read-modify-writes, fills, or attempts. Leave them
+    /// out of sums.
     pub part: bool,
     /// How they ended.
     pub outcome: Outcome,
@@ -282,4 +284,12 @@ pub struct TotalRecord {
     pub response: Distribution,
     /// Wait time.
     pub wait: Distribution,
+}
+
+impl TotalRecord {
+    /// Whether no other total counts these operations.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        !self.part || is_fill(&self.operation)
+    }
 }

@@ -38,6 +38,7 @@ pub fn plan(arrival: Arrival, clients: u32) -> Plan {
             scan_length: SizeLaw::Uniform { min: 1, max: 100 },
             check_values: ValueCheck::None,
             retry: None,
+            on_miss: None,
         }],
         phases: vec![Phase {
             name: PhaseName::Measure,

@@ -55,7 +55,7 @@ pub struct Stream {
     write_fields: FieldChoice,
     needs_frontier: bool,
     records: Records,
-    /// By index in the plan; `None` for statements outside the mix.
+    /// By index in the plan; `None` for statements that the group doesn't execute.
     templates: Vec<Option<StatementTemplate>>,
     /// The statement that probes for a record, with its index.
     probe: Option<(u32, StatementTemplate)>,
@@ -83,7 +83,10 @@ impl Stream {
             let seed = move |source| Seed::derive(seed.at(0), &[source]);
             StatementTemplate::new(plan, index, popularity, seed)
         };
-        let is_used = |index: &u32| mix.choices().any(|one| may_execute(plan, one, *index));
+        let fill = settings.on_miss.and_then(|fill| fill.statement);
+        let is_used = |index: &u32| {
+            fill == Some(*index) || mix.choices().any(|one| may_execute(plan, one, *index))
+        };
         let templates = (0..plan.statements.len() as u32)
             .map(|index| Some(index).filter(is_used).map(compile).transpose());
         let templates = templates.collect::<Result<_, _>>()?;

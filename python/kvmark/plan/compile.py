@@ -222,8 +222,9 @@ def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -
     return Dataset(
         table=spec.table,
         start=spec.start,
-        # Records that the clients insert themselves are not there, so none is.
-        count=records if spec.loaded else spec.present,
+        # Records that the clients insert themselves are not there, so none is. Those that fills
+        # write are read before.
+        count=records if spec.loaded or workload.fills else spec.present,
         full_at=spec.start + records if spec.bounded else None,
         key=model.KeyText(**spec.key.model_dump()),
         fields=model.FieldLayout(**{**dict(spec.fields), "length": words(spec.fields.length)}),
@@ -257,6 +258,7 @@ def _group(
         # Statements may write values without tags.
         check_values="none" if check == "tag" and statements else check,
         retry=_retry(one, spec),
+        on_miss=None if one.on_miss is None else model.Fill(statement=indices.get(one.on_miss)),
     )
 
 
@@ -358,6 +360,7 @@ def _plain_group(
         scan_length=_ONE,
         check_values="none",
         retry=None,
+        on_miss=None,
     )
 
 

@@ -210,6 +210,12 @@ class RetryPolicy(_Part):
     backoff_limit_ns: U64
 
 
+class Fill(_Part):
+    """The write that follows a read of a missing record."""
+
+    statement: U32 | None
+
+
 class Group(_Part):
     """Clients that behave alike."""
 
@@ -223,6 +229,7 @@ class Group(_Part):
     scan_length: Words
     check_values: Literal["none", "tag", "full"]
     retry: RetryPolicy | None
+    on_miss: Fill | None
 
 
 class ActiveGroup(_Part):

@@ -218,6 +218,10 @@ def operation_names(plan: Plan) -> tuple[str, ...]:
     measured = [phase for phase in plan.phases if phase.name == "measure"]
     groups = {active.group for phase in measured for active in phase.groups}
     for index in sorted(groups):
+        fill = plan.groups[index].on_miss
+        if fill is not None:
+            own = fill.statement
+            found["INSERT" if own is None else plan.statements[own].name] = None
         for entry in plan.groups[index].mix:
             if entry.statement is None:
                 found[entry.kind.replace("_", "-").upper()] = None

@@ -19,6 +19,10 @@ TIME_TAGS: Final = {"service": "st", "response": "rt", "wait": "wt"}
 LAG_TAG: Final = "generator-lag"
 ATTEMPT: Final = "ATTEMPT"
 """The operation of rows that count attempts, in runs with a retry policy."""
+COUNTED_PARTS: Final = ("READ", "UPDATE", ATTEMPT)
+"""Parts that other operations count already. All other parts are fills: writes after a miss."""
+FILL_PREFIX: Final = "FILL."
+"""The begin of a fill's tag."""
 # A run of a day has 86,400 lines per tag: merging in batches bounds the memory.
 _MERGED_AT_ONCE = 64
 _QUANTILES: Final = {
@@ -78,7 +82,9 @@ def series_tag(
     """The tag of a series in the log, without the time, as ``crates/record`` writes it."""
     plain = "".join("_" if char == "," or char.isspace() else char for char in group)
     group_prefix = f"{plain}." if several_groups else ""
-    part_prefix = "READ-MODIFY-WRITE." if part and operation != ATTEMPT else ""
+    part_prefix = ""
+    if part and operation != ATTEMPT:
+        part_prefix = "READ-MODIFY-WRITE." if operation in COUNTED_PARTS else FILL_PREFIX
     ending = "" if outcome == "ok" else f".{outcome}"
     return f"{phase_prefix(phase)}{group_prefix}{part_prefix}{operation}{ending}"
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.records.audit import AuditRecord
 from kvmark.records.files import TimeName
+from kvmark.records.histograms import COUNTED_PARTS
 
 #: Quantities with one meaning for all tools; others keep the tool's name.
 THROUGHPUT = "throughput"
@@ -143,7 +144,7 @@ class TotalRecord(_Frozen):
     phase: int
     group: str
     operation: str
-    #: A read or update inside a read-modify-write, which is counted there already.
+    #: A read or update inside a read-modify-write, an attempt, or the write after a miss.
     part: bool
     outcome: str
     count: int
@@ -153,6 +154,11 @@ class TotalRecord(_Frozen):
     service: TimeRecord
     response: TimeRecord
     wait: TimeRecord
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other total counts these operations: all but the parts of one."""
+        return not self.part or self.operation not in COUNTED_PARTS
 
 
 class GroupRecord(_Frozen):

@@ -236,6 +236,7 @@ class RunSpec:
                 "'probe' with a statement whose 'expect' names the record's field"
             )
         mixed = {name for group in self.active_groups for name in group.mix.weights()}
+        mixed |= {group.on_miss for group in self.active_groups if group.on_miss}
         does = {one.does for name, one in workload.statements.items() if name in mixed}
         updates = bool({"update", "read_modify_write"} & {*does, *mixed})
         if workload.dataset.values == "integrity" and updates:
@@ -313,6 +314,10 @@ class RunSpec:
         ):
             if given is not None:
                 raise SpecError(f"{option}: not for a replay, for {instead}")
+        if self.workload.fills:
+            raise SpecError(
+                "on_miss: not for a replay, for it has the trace's writes; leave it out"
+            )
 
 
 def check_pin(cores: Sequence[int]) -> None:

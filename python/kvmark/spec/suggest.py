@@ -14,7 +14,7 @@ LONGEST_SHOWN = 60
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """What to append to "unknown …": the nearest known word, else the known ones if few."""
-    choices = sorted(known)
+    choices = sorted(map(printable, known))
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower()[:LONGEST_SHOWN], by_lower, n=1, cutoff=0.6)
     if near:

@@ -209,6 +209,9 @@ class GroupSpec(Strict):
     """How the starts of an open model are spread; evenly by default."""
     check_values: ValueCheck = "tag"
     """Check of values that are read: none, lengths and tags, or every byte."""
+    on_miss: str | None = None
+    """Write of the record after a read that found nothing (cache-aside): `insert`, or the name of a
+    statement that inserts or updates."""
     retry: Annotated[str | None, BeforeValidator(retry_policy)] = None
     """How failed operations are tried again, such as `3,backoff=50ms..1s,jitter,timeout=100ms`."""
     operations: Annotated[Count, Field(ge=1)] | None = None
@@ -258,6 +261,11 @@ class WorkloadSpec(Strict):
     """Whether a run ends by default after as many operations as there are records."""
     groups: Annotated[tuple[GroupSpec, ...], Field(min_length=1)]
     """Groups of clients, which work at the same time."""
+
+    @property
+    def fills(self) -> bool:
+        """Whether clients write records that they don't find."""
+        return any(group.on_miss for group in self.groups)
 
     @property
     def is_loaded_first(self) -> bool:
@@ -324,10 +332,27 @@ class WorkloadSpec(Strict):
         by_fields = not all(map(self._checks_itself, checked))
         if by_fields and self.dataset.values != "integrity":
             yield "groups", "check_values: full needs 'values: integrity' in the dataset"
+        for number, group in enumerate(self.groups):
+            if group.on_miss is not None:
+                place = ("groups", number, "on_miss")
+                yield from ((place, text) for text in self._wrong_fills(group, group.on_miss))
         does = {self._does(name) for group in self.groups for name in group.mix.weights()}
-        if not (self.dataset.loaded or self.dataset.present or "insert" in does):
+        if not (self.dataset.loaded or self.dataset.present or self.fills or "insert" in does):
             text = "'loaded: false' starts without records, so one of the groups must insert"
             yield "dataset", text
+
+    def _wrong_fills(self, group: GroupSpec, fill: str) -> Iterator[str]:
+        """Why a group can't write the records that it doesn't find."""
+        does = {self._does(name) for name in group.mix.weights()}
+        if "read" not in does or "read_modify_write" in does:
+            yield "on_miss is for groups that read, without read_modify_write"
+        named = [self.statements.get(name) for name in group.mix.statements]
+        if any(one and one.does == "read" and one.pipelines for one in named):
+            yield "on_miss is for reads of one record, and one of the group sends several commands"
+        if fill == "update":
+            yield "an update changes only records that exist; write 'on_miss: insert'"
+        elif fill != "insert":
+            yield from self._misuses("on_miss", fill, "insert")
 
 
 def parse_workload(text: str, file: str) -> WorkloadSpec:

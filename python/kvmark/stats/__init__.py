@@ -28,6 +28,7 @@ from kvmark.stats.level import (
 from kvmark.stats.resampling import jackknife, paired_difference_of, paired_jackknife
 from kvmark.stats.series import (
     LEAST_INTERVALS,
+    Drift,
     Placed,
     drift,
     quantile_of_intervals,

@@ -16,7 +16,7 @@ use kvmark_driver::{
 };
 use kvmark_engine::{Control, EngineError, Leave, Observer, Progress, run};
 use kvmark_plan::*;
-use kvmark_record::{RunRecord, StoppedBy};
+use kvmark_record::{RunRecord, StoppedBy, TotalRecord};
 
 const VIRTUAL: [(&str, &str); 2] = [("clock", "virtual"), ("mean_us", "1000")];
 
@@ -128,6 +128,37 @@ fn a_read_modify_write_is_measured_as_itself_and_as_its_parts() {
     assert_eq!(parts.len(), 2);
     assert!(parts.iter().all(|p| p.count == 100 && p.service.quantiles.max == 1_000_000));
     assert_eq!(record.phases[0].groups[0].completed, 100);
+}
+
+#[test]
+fn each_missing_record_is_read_and_filled_once_by_one_client() {
+    // With attempts, failed reads and fills are repeated.
+    let policy =
+        RetryPolicy { attempts: 20, jitter: Jitter::None, backoff_ns: 0, backoff_limit_ns: 0 };
+    for (arrival, retry, error_share) in
+        [(closed(), None, "0"), (constant(100.0), None, "0"), (closed(), Some(policy), "0.3")]
+    {
+        let mut plan = plan(arrival, 1);
+        plan.groups[0].on_miss = Some(Fill { statement: None });
+        plan.groups[0].keys.count = 50;
+        plan.groups[0].keys.distribution = Distribution::Sequential;
+        plan.groups[0].retry = retry;
+        plan.phases[0].groups[0].operations = Some(200);
+        let constant = [("service", "constant"), ("store", "memory"), ("error_share", error_share)];
+        let record = record(&plan, sim(&[&VIRTUAL[..], &constant].concat()));
+        let found = |name: &str, part: bool, outcome: Outcome| {
+            let is_it = |one: &&TotalRecord| {
+                (one.operation.as_str(), one.part, one.outcome) == (name, part, outcome)
+            };
+            record.totals.iter().find(is_it).expect("it is recorded")
+        };
+        let read = [Outcome::Miss, Outcome::Ok].map(|outcome| found("READ", false, outcome).count);
+        let fills = found("INSERT", true, Outcome::Ok);
+        assert_eq!((read, fills.count), ([50, 150], 50));
+        assert_eq!((fills.service.quantiles.min, fills.wait.quantiles.max), (1_000_000, 0));
+        let group = &record.phases[0].groups[0];
+        assert_eq!((group.issued, group.completed, group.frontier), (200, 200, 1_000));
+    }
 }
 
 #[test]

@@ -157,6 +157,21 @@ fn an_update_behind_a_read_that_missed_is_remembered() {
 }
 
 #[test]
+fn a_fill_is_remembered_with_all_its_fields() {
+    let mut plan = verified_plan(FieldChoice::One);
+    plan.groups[0].mix = vec![Weight { kind: Kind::Read, statement: None, weight: 1.0 }];
+    plan.groups[0].on_miss = Some(Fill { statement: None });
+    plan.groups[0].keys.distribution = Distribution::Sequential;
+    plan.phases[0].groups[0].operations = Some(0);
+    plan.phases[1].groups[0].operations = Some(100);
+    let store = Recording::default();
+    let record = verified(&plan, store.clone());
+    assert_eq!((sweep(&record).records, read_back(&record, Outcome::Ok)), (100, 100));
+    let records = store.store.lock().unwrap();
+    assert!(records.len() == 100 && records.values().all(|fields| fields.len() == 10));
+}
+
+#[test]
 fn a_read_modify_write_that_ends_with_its_read_has_written_nothing() {
     let mut plan = verified_plan(FieldChoice::All);
     let kind = Kind::ReadModifyWrite;

@@ -59,6 +59,7 @@ pub(crate) fn group() -> Group {
         scan_length: SizeLaw::Uniform { min: 1, max: 100 },
         check_values: ValueCheck::None,
         retry: None,
+        on_miss: None,
     }
 }
 

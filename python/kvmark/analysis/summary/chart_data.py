@@ -21,13 +21,15 @@ from kvmark.analysis.summary import faults
 from kvmark.analysis.summary.run import Times
 from kvmark.analysis.summary.sums import (
     ANSWERED,
+    IS_ALONE,
     NS_PER_S,
     counted_totals,
+    hit_ratios,
     interval_sums,
     window_rows,
 )
 from kvmark.records import PhaseRecord, Run, TimeName, files
-from kvmark.records.histograms import ATTEMPT, log_lines
+from kvmark.records.histograms import ATTEMPT, FILL_PREFIX, log_lines
 from kvmark.records.run import counts_of, decoded, interval_lines
 from kvmark.records.watch import Cells, Moment
 from kvmark.stats import Counts
@@ -47,7 +49,7 @@ _SPREAD = pl.Schema({
 })  # fmt: skip
 _COLUMNS = 96
 _STEPS_PER_DECADE = 8
-_PARTS: Final = ("READ-MODIFY-WRITE.", ATTEMPT)
+_PARTS: Final = ("READ-MODIFY-WRITE.", FILL_PREFIX, ATTEMPT)
 
 MOST_STEPS: Final = 24
 """An axis of times is as fine as this allows."""
@@ -87,7 +89,7 @@ def resource_course(run: Run) -> pl.DataFrame:
 
 def failure_course(run: Run) -> pl.DataFrame:
     """One row per interval and error class that the run met, zeros included; empty without any."""
-    rows = run.intervals.filter((pl.col("operation") != "TOTAL") & ~pl.col("part"))
+    rows = run.intervals.filter((pl.col("operation") != "TOTAL") & IS_ALONE)
     failed = rows.filter(~pl.col("outcome").is_in(["any", *ANSWERED]))
     if failed.is_empty():
         return pl.DataFrame(schema=_FAILURES)
@@ -118,6 +120,15 @@ def attempt_course(run: Run) -> pl.DataFrame:
         sums.select("start_ns", "end_ns", series=pl.lit(name), value=count * per_s)
         for name, count in counts.items()
     ).cast(_COURSE)
+
+
+def hit_course(run: Run) -> pl.DataFrame:
+    """The share of reads that found their record in each interval; empty without `on_miss`."""
+    return (
+        hit_ratios(run, run.intervals.filter(~pl.col("drain")))
+        .select(_COURSE.names())
+        .cast(_COURSE)
+    )
 
 
 def time_spread(run: Run) -> pl.DataFrame:

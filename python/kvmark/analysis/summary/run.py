@@ -245,7 +245,7 @@ def _summarize_phase(run: Run, phase: PhaseRecord) -> PhaseSummary:
         rows=rows if rows != sum(total.count for total in ok) else None,
         operations=tuple(_operations(run, totals)),
         hit_ratio=hits / (hits + misses) if hits + misses else None,
-        errors=by_outcome(whole, excluded=ANSWERED),
+        errors=by_outcome((one for one in totals if one.is_alone), excluded=ANSWERED),
         cpu_ns_per_operation=_cpu_ns_per_operation(phase, completed),
         max_resident_bytes=phase.process.max_resident_bytes,
         generator_lag=None if lag is None else Times.of(run.decoded(lag, "the generator's lag")),
@@ -263,9 +263,11 @@ def _attempts(totals: Sequence[TotalRecord]) -> AttemptSummary | None:
     operations = sum(one.count for one in whole)
     if not operations:
         return None
-    # A read-modify-write makes two requests.
-    requests = operations + sum(one.count for one in own if one.part and one.operation == "UPDATE")
-    failed = sum(by_outcome(whole, excluded=ANSWERED).values())
+    # A read-modify-write makes two requests, and so does a read with a fill.
+    second = (one for one in own if one.part and one.operation not in ("READ", ATTEMPT))
+    requests = operations + sum(one.count for one in second)
+    alone = (one for one in own if one.is_alone)
+    failed = sum(by_outcome(alone, excluded=ANSWERED).values())
     return AttemptSummary(made, made - requests, failed, made / operations)
 
 
@@ -357,9 +359,14 @@ def looked_for(run: Run, totals: Iterable[TotalRecord]) -> tuple[int, int]:
     """How many operations that look for a record found it, and how many found none.
 
     Totals are those of whole operations. Deletes and inserts look for none, and a scan takes what
-    there is.
+    there is. Of groups that fill a cache, only reads count.
     """
-    looked = [total for total in totals if run.kind(total) not in _CANNOT_MISS]
+    looked = [
+        total
+        for total in totals
+        if (kind := run.kind(total)) not in _CANNOT_MISS
+        if kind == "read" or not planned_group(run, total.group).get("on_miss")
+    ]
     hits, misses = (
         sum(total.count for total in looked if total.outcome == outcome) for outcome in ANSWERED
     )

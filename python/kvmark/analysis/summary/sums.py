@@ -9,7 +9,7 @@ import polars as pl
 
 from kvmark.records import PhaseRecord, Run, TotalRecord
 from kvmark.records.files import is_ours
-from kvmark.records.histograms import ATTEMPT
+from kvmark.records.histograms import ATTEMPT, COUNTED_PARTS
 from kvmark.records.intervals import TIMED
 
 ANSWERED: Final = ("ok", "miss")
@@ -18,7 +18,9 @@ NS_PER_S: Final = 1e9
 _FULL: Final = 0.99
 """An interval is full if it lacks at most one part in a hundred of the usual length."""
 _SUCCEEDED: Final = (pl.col("outcome") == "ok") & ~pl.col("part")
-FAILED: Final = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"]) & ~pl.col("part")
+IS_ALONE: Final = ~pl.col("part") | ~pl.col("operation").is_in(COUNTED_PARTS)
+"""Rows of operations that no other row of one outcome counts."""
+FAILED: Final = ~pl.col("outcome").is_in(["any", "ok", "miss", "mismatch"]) & IS_ALONE
 """Rows of failures. Those of the whole interval, of outcome any, exist even without operations."""
 _LEAST_SAMPLES: Final = 2
 _DELTAS: Final = (
@@ -82,6 +84,25 @@ def interval_sums(rows: pl.DataFrame) -> pl.DataFrame:
             rate=pl.col("succeeded") * NS_PER_S / length_ns,
             service_ns=pl.when(pl.col("timed") > 0).then(pl.col("service_ns") / pl.col("timed")),
         )
+    )
+
+
+def hit_ratios(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """The share of reads that found their record, by group with `on_miss` and interval."""
+    reads = [
+        (pl.col("group") == group["name"]) & (pl.col("operation") == run.operation(entry))
+        for group in run.manifest.plan.get("groups", ())
+        if group.get("on_miss")
+        for entry in group["mix"]
+        if entry["kind"] == "read"
+    ]
+    answered = ~pl.col("part") & pl.col("outcome").is_in(ANSWERED)
+    found = pl.col("count").filter(pl.col("outcome") == "ok").sum()
+    return (
+        rows.filter(answered & pl.any_horizontal(pl.lit(value=False), *reads))
+        .group_by("start_ns", "end_ns", series="group")
+        .agg(value=found / pl.col("count").sum())
+        .sort("series", "start_ns")
     )
 
 

@@ -266,7 +266,7 @@ def check_gone(phase: JudgedPhase) -> Iterator[Reason | None]:
 
 def check_errors(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Failures by class: those that planned faults explain, the others, and wrong values."""
-    found = by_outcome(phase.whole, excluded=_NOT_ERRORS)
+    found = by_outcome(phase.alone, excluded=_NOT_ERRORS)
     planned = expected_errors(phase.run, phase.record)
     expected = {name: min(count, planned.get(name, 0)) for name, count in found.items() if count}
     yield _failures(
@@ -313,7 +313,8 @@ def check_misses(phase: JudgedPhase) -> Iterator[Reason | None]:
     """Records that were looked for and not there: the rest of the hit ratio."""
     if phase.run.manifest.spec.get("workload", {}).get("expect_misses"):
         return
-    hits, misses = looked_for(phase.run, phase.whole)
+    others = [total for total in phase.whole if not phase.planned(total.group).get("on_miss")]
+    hits, misses = looked_for(phase.run, others)
     ended = hits + misses
     share = misses / max(ended, 1)
     found = phase.reason(

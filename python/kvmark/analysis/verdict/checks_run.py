@@ -12,7 +12,7 @@ import polars as pl
 from kvmark import stats
 from kvmark.analysis.summary.faults import Segment
 from kvmark.analysis.summary.run import keeps_rate, mean_service_ns, rate_resolution, throughput
-from kvmark.analysis.summary.sums import interval_sums
+from kvmark.analysis.summary.sums import hit_ratios, interval_sums
 from kvmark.analysis.verdict.rules import (
     RULES,
     JudgedPhase,
@@ -24,7 +24,7 @@ from kvmark.analysis.verdict.rules import (
 )
 from kvmark.records import ImportedRecord, Run
 from kvmark.spec.quantity import duration_text
-from kvmark.stats import LEAST_INTERVALS, Estimate
+from kvmark.stats import LEAST_INTERVALS, Drift, Estimate
 
 IMPRECISE: Final = "imprecise"
 _UNSERVED: Final = "unserved_clients"
@@ -227,24 +227,42 @@ def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
 def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason | None:
     sums = interval_sums(rows)
     series = {"throughput": sums["rate"], "mean service time": sums["service_ns"].drop_nulls()}
-    # The drifts that chance doesn't explain.
-    found = {
-        name: moved
-        for name, one in series.items()
-        if len(one) >= _LEAST_FOR_DRIFT
-        if (moved := stats.drift(one.to_list())).p_value < _DRIFT_P_VALUE
-    }
+    found = {name: moved for name, one in series.items() if (moved := _drift(one)) is not None}
     if not found:
         return None
     name = max(found, key=lambda candidate: abs(found[candidate].change))
     moved = found[name]
+    return _drift_reason(phase, "not_stationary", name, moved, segment.place)
+
+
+def check_hit_ratio(phase: JudgedPhase) -> Iterator[Reason | None]:
+    """The hit ratio of groups that fill a cache, by the rule of throughput."""
+    for segment, rows in phase.quiet if phase.name == "measure" else ():
+        for (group,), ratios in hit_ratios(phase.run, rows).group_by("series", maintain_order=True):
+            moved = _drift(ratios["value"])
+            if moved is not None:
+                name = f"hit ratio of group {group}"
+                yield _drift_reason(phase, "unsteady_hit_ratio", name, moved, segment.place)
+
+
+def _drift(series: pl.Series) -> Drift | None:
+    """The drift of a series, unless chance explains it."""
+    if len(series) < _LEAST_FOR_DRIFT:
+        return None
+    moved = stats.drift(series.to_list())
+    return moved if moved.p_value < _DRIFT_P_VALUE else None
+
+
+def _drift_reason(
+    phase: JudgedPhase, code: str, name: str, moved: Drift, place: str
+) -> Reason | None:
     # The change is measured against the middle, so that a fall can be more than all of it.
     of = " of its median" if abs(moved.change) > 1 else ""
     return phase.reason(
-        "not_stationary",
+        code,
         abs(moved.change),
         f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))}{of}"
-        f" over {moved.n} intervals{segment.place}",
+        f" over {moved.n} intervals{place}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
     )
 

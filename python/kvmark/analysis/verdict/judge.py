@@ -114,6 +114,7 @@ def _reasons(run: Run) -> Iterator[Reason | None]:
         yield from checks_servers.check_servers(phase)
         yield from checks_run.check_resolution(phase)
         yield from checks_run.check_stationary(phase)
+        yield from checks_run.check_hit_ratio(phase)
         yield from checks_run.check_samples(phase)
         yield from checks_run.check_precision(phase)
 

@@ -151,8 +151,13 @@ class JudgedPhase:
 
     @cached_property
     def whole(self) -> list[TotalRecord]:
-        """The totals without parts of read-modify-writes."""
-        return [total for total in self.run.totals(self.record.index) if not total.part]
+        """The totals without parts of operations."""
+        return [total for total in self.alone if not total.part]
+
+    @cached_property
+    def alone(self) -> list[TotalRecord]:
+        """The same with writes after a miss."""
+        return [total for total in self.run.totals(self.record.index) if total.is_alone]
 
     @property
     def succeeded(self) -> list[TotalRecord]:

@@ -527,6 +527,7 @@ def _group(
         scan_length=_ONE,
         check_values="full" if checks else "none",
         retry=None,
+        on_miss=None,
     )
 
 

@@ -75,6 +75,8 @@ class RunAnswer:
     failures: pl.DataFrame = field(default_factory=pl.DataFrame)
     #: As ``attempt_course`` gives it.
     attempts: pl.DataFrame = field(default_factory=pl.DataFrame)
+    #: As ``hit_course`` gives it.
+    hits: pl.DataFrame = field(default_factory=pl.DataFrame)
     spread: pl.DataFrame = field(default_factory=pl.DataFrame)
     #: For figures: one panel per operation.
     curves: tuple[Curve, ...] = ()

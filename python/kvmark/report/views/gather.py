@@ -179,6 +179,7 @@ def with_figures(answer: RunAnswer, run: Run, page_runs: int) -> RunAnswer:
             resources=chart_data.resource_course(run),
             failures=chart_data.failure_course(run),
             attempts=chart_data.attempt_course(run),
+            hits=chart_data.hit_course(run),
             spread=chart_data.time_spread(run),
         )
     if page_runs <= MOST_CURVES:

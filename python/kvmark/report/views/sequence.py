@@ -16,7 +16,7 @@ from kvmark.analysis.verdict.cases import (
     SequenceRow,
     extremes,
 )
-from kvmark.records.histograms import ATTEMPT
+from kvmark.records.histograms import ATTEMPT, COUNTED_PARTS
 from kvmark.report.model import units
 from kvmark.report.model.answers import SequenceAnswer
 from kvmark.report.model.page import Section
@@ -200,8 +200,10 @@ def operations_grid(phase: PhaseSummary, title: str = "Operations") -> Grid:
     add_times(table, "wait time", _TAIL, lambda row: row.wait)
     notes = [SUCCESSFUL]
     parts = {row.operation for row in rows if row.part}
-    if parts - {ATTEMPT}:
+    if parts & {*COUNTED_PARTS} - {ATTEMPT}:
         notes.insert(0, "Indented: the parts of a read-modify-write, counted in it already.")
+    if parts - {*COUNTED_PARTS}:
+        notes.insert(0, "Indented: writes after a miss, not counted in ops/s.")
     if ATTEMPT in parts:
         notes.insert(0, f"{ATTEMPT}: the attempts of all operations, counted in them already.")
     if _has_gap(time for row in rows for time in (row.response, row.service, row.wait)):
