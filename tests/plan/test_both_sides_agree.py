@@ -50,10 +50,11 @@ def normal(part: Any, root: Schema) -> Any:
 
 def normal_choice(parts: list[Schema], root: Schema) -> Any:
     choices = {one for part in parts for one in each_word(normal(part, root))}
-    words = [choice for choice in choices if choice[0] == "one of"]
-    if words and len(words) == len(choices):
-        return ("one of", tuple(sorted(word for choice in words for word in choice[1])))
-    return ("any of", frozenset(choices))
+    words = {choice for choice in choices if choice[0] == "one of"}
+    if words:
+        joined = ("one of", tuple(sorted(word for choice in words for word in choice[1])))
+        choices = {joined, *choices - words}
+    return next(iter(choices)) if len(choices) == 1 else ("any of", frozenset(choices))
 
 
 def each_word(choice: Any) -> list[Any]:

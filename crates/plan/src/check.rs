@@ -1,6 +1,6 @@
 //! Checks of a plan's values.
 
-use crate::dataset::{Distribution, SizeLaw, ValueKind};
+use crate::dataset::{Compressible, Distribution, SizeLaw, ValueKind};
 use crate::error::PlanError;
 use crate::group::{Arrival, Group, ValueCheck, Weight};
 use crate::plan::{FORMAT, Phase, Plan};
@@ -31,6 +31,10 @@ impl Plan {
         let full = self.dataset.full_at.is_none_or(|end| ordinals.is_some_and(|all| all <= end));
         ensure(full, "dataset.full_at", "must not be below start + count")?;
         check_size(&self.dataset.fields.length, "dataset.fields.length")?;
+        if let ValueKind::Compressible(Compressible { share, .. }) = self.dataset.values {
+            let usable = (0.0..1.0).contains(&share);
+            ensure(usable, "dataset.values.share", "must be from 0 to below 1")?;
+        }
         for (index, statement) in self.statements.iter().enumerate() {
             self.check_statement(statement, &format!("statements[{index}]"))?;
         }

@@ -41,7 +41,7 @@ pub struct KeyText {
 }
 
 /// Whether neighbouring ordinals are neighbours in the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrder {
     /// YCSB's 64-bit FNV-1a hash of the ordinal.
@@ -51,6 +51,8 @@ pub enum KeyOrder {
     /// The ordinal's upper 56 bits in ten characters, and full stops up to the length in its low
     /// byte, without prefix and padding.
     Sized,
+    /// The ordinal's line of a file, the first after the last, without prefix and padding.
+    Lines(LineFile),
 }
 
 /// Fields of a record: names are the prefix and a number from 0.
@@ -122,16 +124,49 @@ pub const fn tag_length(value_length: usize) -> usize {
     if value_length < 2 * TAG_LENGTH { value_length / 2 } else { TAG_LENGTH }
 }
 
-/// What a field holds. Both are printable ASCII, so that they fit text columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What a field holds. Random, integrity and sized values are printable ASCII, so that they fit text
+/// columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
     /// Noise from the values seed and the operation's number, behind a tag of the record.
     Random,
+    /// Noise and tag as [`Self::Random`], with runs of one character that compressors remove.
+    Compressible(Compressible),
+    /// Random lines of a file.
+    Lines(LineFile),
     /// YCSB's data-integrity text, a function of key and field.
     Integrity,
     /// Noise as [`Self::Random`], with the length on a tape.
     Sized,
+}
+
+/// How far values can be compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Compressible {
+    /// Share of the bytes that a compressor removes, from 0 to below 1.
+    pub share: f64,
+    /// Whether the rest is printable ASCII, of which entropy coders (Zstd, Deflate) remove further
+    /// 18 %, and not bytes of any value.
+    pub text: bool,
+}
+
+/// The lines of a text file, or the cells of a CSV column, each after its length in four bytes,
+/// lowest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineFile {
+    /// Path of the lengths and lines.
+    pub path: String,
+    /// Name of the user's file.
+    pub name: String,
+    /// Name of the CSV column; none for whole lines.
+    pub column: Option<String>,
+    /// SHA-256 of the user's file.
+    pub sha256: String,
+    /// Number of lines.
+    pub count: u64,
 }
 
 /// How keys are chosen among ordinals `start .. start + count`.

@@ -18,8 +18,8 @@ mod statement;
 mod words;
 
 pub use chance::{GOLDEN, Random, Seed, cumulative, split_mix};
-pub use dataset::{Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice, KeyOrder, KeyText};
-pub use dataset::{SizeLaw, TAG_LENGTH, ValueKind, tag_length};
+pub use dataset::{Compressible, Dataset, Distribution, FieldChoice, FieldLayout, KeyChoice};
+pub use dataset::{KeyOrder, KeyText, LineFile, SizeLaw, TAG_LENGTH, ValueKind, tag_length};
 pub use error::{OutOfRange, PlanError, require};
 pub use group::{
     Arrival, Fill, Group, Jitter, RatePoint, RetryPolicy, TapeOrder, ValueCheck, Weight,

@@ -26,4 +26,13 @@ pub enum WorkloadError {
     /// YCSB's integrity text can be checked only when its length is known.
     #[error("dataset.fields.length varies; integrity values need a constant length")]
     VaryingIntegrity,
+    /// The lines of a file can't be read.
+    #[error("{path} can't be read: {cause}")]
+    Lines {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
 }

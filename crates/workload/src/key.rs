@@ -1,9 +1,13 @@
 //! Ordinal to key text, as in YCSB's `CoreWorkload.buildKeyName`.
 
+use std::sync::Arc;
+
 use kvmark_plan::{KeyOrder, KeyText};
 
 use crate::decimal::{Decimal, EIGHT, LONG_ROOM, ROOM, SIXTEEN};
 use crate::decimal::{eight_characters, is_long, write_long};
+use crate::error::WorkloadError;
+use crate::lines::Lines;
 
 const FNV_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const FNV_PRIME: u64 = 1_099_511_628_211;
@@ -45,9 +49,20 @@ pub(crate) struct KeyWriter {
     /// Whether keys are hashed, and those of [`write_long`] need no padding and fit into the blank.
     is_short: bool,
     order: KeyOrder,
+    /// The lines that are keys of [`KeyOrder::Lines`].
+    lines: Option<Arc<Lines>>,
 }
 
 impl KeyWriter {
+    /// The writer of a dataset's keys.
+    pub(crate) fn of_records(text: &KeyText) -> Result<Self, WorkloadError> {
+        let lines = match &text.order {
+            KeyOrder::Lines(file) => Some(Lines::open(file)?),
+            _ => None,
+        };
+        Ok(Self { lines, ..Self::new(text) })
+    }
+
     pub(crate) fn new(text: &KeyText) -> Self {
         let prefix = text.prefix.clone().into_bytes();
         let blank = std::array::from_fn(|n| prefix.get(n).copied().unwrap_or(b'0'));
@@ -57,7 +72,8 @@ impl KeyWriter {
         let is_short = text.order == KeyOrder::Hashed
             && zero_padding <= SIXTEEN
             && prefix.len() + LONG_ROOM <= BLANK;
-        Self { prefix, blank, zero_padding, padded, is_short, order: text.order }
+        let order = text.order.clone();
+        Self { prefix, blank, zero_padding, padded, is_short, order, lines: None }
     }
 
     /// Appends the text of an ordinal.
@@ -92,6 +108,9 @@ impl KeyWriter {
             bytes.extend_from_slice(&self.blank);
             bytes[end - EIGHT..end].copy_from_slice(&digits);
             return bytes.truncate(end);
+        }
+        if let Some(lines) = &self.lines {
+            return bytes.extend_from_slice(lines.line(ordinal));
         }
         if self.order == KeyOrder::Sized {
             return append_sized(ordinal, bytes);
@@ -130,7 +149,7 @@ impl KeyWriter {
                 let hash = ycsb_hash(ordinal);
                 (hash < 0, hash.unsigned_abs())
             }
-            KeyOrder::Ordered | KeyOrder::Sized => (false, ordinal),
+            KeyOrder::Ordered | KeyOrder::Sized | KeyOrder::Lines(_) => (false, ordinal),
         };
         Decimal::of(negative, magnitude)
     }

@@ -1,10 +1,14 @@
 //! Keys and values of the dataset's records.
 
-use kvmark_plan::{Dataset, Seed, TAG_LENGTH, ValueKind, tag_length};
+use std::sync::Arc;
 
+use kvmark_plan::{Compressible, Dataset, Seed, TAG_LENGTH, ValueKind, tag_length};
+
+use crate::compressible;
 use crate::error::WorkloadError;
 use crate::integrity::{self, Field, Key};
 use crate::key::KeyWriter;
+use crate::lines::Lines;
 use crate::size::Sizes;
 use crate::value::append_noise;
 
@@ -48,14 +52,43 @@ pub const fn tag(ordinal: u64) -> [u8; TAG_LENGTH] {
     (bits + 0x3030_3030_3030_3030).to_le_bytes()
 }
 
+/// Replaces the start of a value's noise by its record's tag.
+#[inline]
+fn put_tag(ordinal: u64, value: &mut [u8]) {
+    let tagged = tag_length(value.len());
+    value[..tagged].copy_from_slice(&tag(ordinal)[..tagged]);
+}
+
 /// A [`Dataset`]'s keys by ordinal, and its fields' values by the number of the writing operation.
 #[derive(Clone, Debug)]
 pub struct Records {
     keys: KeyWriter,
     fields: Vec<Field>,
     field_length: Sizes,
-    value_kind: ValueKind,
+    content: Content,
     values: Seed,
+}
+
+/// A [`ValueKind`], with the lines in memory.
+#[derive(Clone, Debug)]
+enum Content {
+    Random,
+    Compressible(Compressible),
+    Lines(Arc<Lines>),
+    Integrity,
+    Sized,
+}
+
+impl Content {
+    fn new(kind: &ValueKind) -> Result<Self, WorkloadError> {
+        Ok(match kind {
+            ValueKind::Random => Self::Random,
+            ValueKind::Compressible(law) => Self::Compressible(*law),
+            ValueKind::Lines(file) => Self::Lines(Lines::open(file)?),
+            ValueKind::Integrity => Self::Integrity,
+            ValueKind::Sized => Self::Sized,
+        })
+    }
 }
 
 impl Records {
@@ -68,10 +101,10 @@ impl Records {
         }
         let field = |number| Field::named(&format!("{}{number}", fields.name_prefix));
         Ok(Self {
-            keys: KeyWriter::new(&dataset.key),
+            keys: KeyWriter::of_records(&dataset.key)?,
             fields: (0..fields.count).map(field).collect(),
             field_length,
-            value_kind: dataset.values,
+            content: Content::new(&dataset.values)?,
             values,
         })
     }
@@ -99,13 +132,13 @@ impl Records {
     /// Whether a field's value depends on its record's key.
     #[inline]
     pub(crate) fn values_hold_keys(&self) -> bool {
-        self.value_kind == ValueKind::Integrity
+        matches!(self.content, Content::Integrity)
     }
 
     /// The length of all values, if it is constant.
     #[must_use]
     pub fn value_length(&self) -> Option<u64> {
-        let is_drawn = self.value_kind != ValueKind::Sized;
+        let is_drawn = !matches!(self.content, Content::Sized | Content::Lines(_));
         self.field_length.constant().filter(|_| is_drawn)
     }
 
@@ -113,7 +146,8 @@ impl Records {
     #[must_use]
     #[inline]
     pub fn tag(&self, ordinal: u64) -> Option<[u8; TAG_LENGTH]> {
-        (self.value_kind == ValueKind::Random).then(|| tag(ordinal))
+        let is_tagged = matches!(self.content, Content::Random | Content::Compressible(_));
+        is_tagged.then(|| tag(ordinal))
     }
 
     /// Appends the value of a field as written by one element of operation `number`. `place` is 0
@@ -130,10 +164,15 @@ impl Records {
         self.append_value_of((number, self.values_of(number)), place, field, record, bytes);
     }
 
-    /// The length of the first field's value in the driver's own way, as drawn by the size law.
+    /// The length of the first field's value in the driver's own way.
     #[must_use]
     pub fn first_value_length(&self, number: u64) -> u64 {
-        self.field_length.draw(&mut self.values_of(number).random(0))
+        let mut random = self.values_of(number).random(0);
+        let length = self.field_length.draw(&mut random);
+        match &self.content {
+            Content::Lines(lines) => lines.draw(&mut random).len() as u64,
+            _ => length,
+        }
     }
 
     /// The seed of all values of operation `number`.
@@ -154,15 +193,19 @@ impl Records {
     ) {
         let mut random = values.random(u64::from(field) | place << 32);
         let length = self.field_length.draw(&mut random) as usize;
-        match self.value_kind {
-            ValueKind::Random => {
-                let start = bytes.len();
+        let start = bytes.len();
+        match &self.content {
+            Content::Random => {
                 append_noise(&mut random, length, bytes);
-                let tagged = tag_length(length);
-                bytes[start..start + tagged].copy_from_slice(&tag(record.ordinal)[..tagged]);
+                put_tag(record.ordinal, &mut bytes[start..]);
             }
-            ValueKind::Sized => append_noise(&mut random, value_size(number), bytes),
-            ValueKind::Integrity => {
+            Content::Lines(lines) => bytes.extend_from_slice(lines.draw(&mut random)),
+            Content::Compressible(law) => {
+                compressible::append(*law, &mut random, field, length, bytes);
+                put_tag(record.ordinal, &mut bytes[start..]);
+            }
+            Content::Sized => append_noise(&mut random, value_size(number), bytes),
+            Content::Integrity => {
                 integrity::append(Key::of(record.key), &self.fields[field as usize], length, bytes);
             }
         }
@@ -176,7 +219,7 @@ impl Records {
         key: &[u8],
         mut found: impl Iterator<Item = (u32, &'a [u8])>,
     ) -> bool {
-        if self.value_kind != ValueKind::Integrity {
+        if !self.values_hold_keys() {
             return true;
         }
         let key = Key::of(key);

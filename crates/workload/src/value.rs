@@ -34,18 +34,10 @@ const BLOCK: usize = 64;
 /// Appends printable ASCII noise, 0x20 to 0x7E.
 #[inline]
 pub(crate) fn append_noise(random: &mut Random, length: usize, bytes: &mut Vec<u8>) {
-    bytes.reserve(length);
-    let mut missing = length;
-    while missing >= BLOCK {
-        bytes.extend_from_slice(&noise(random));
-        missing -= BLOCK;
-    }
-    if missing > 0 {
-        bytes.extend_from_slice(&noise(random)[..missing]);
-    }
+    append_blocks(|| octets(random).map(printable), length, bytes);
 }
 
-/// Appends random bytes of any value.
+/// Appends random bytes of any value, a word at a time.
 pub(crate) fn append_bytes(random: &mut Random, length: usize, bytes: &mut Vec<u8>) {
     let end = bytes.len() + length;
     while bytes.len() < end {
@@ -54,13 +46,32 @@ pub(crate) fn append_bytes(random: &mut Random, length: usize, bytes: &mut Vec<u
     bytes.truncate(end);
 }
 
+/// Appends random bytes of any value as fast as noise.
 #[inline]
-fn noise(random: &mut Random) -> [u8; BLOCK] {
+pub(crate) fn append_octets(random: &mut Random, length: usize, bytes: &mut Vec<u8>) {
+    append_blocks(|| octets(random), length, bytes);
+}
+
+#[inline]
+fn append_blocks(mut noise: impl FnMut() -> [u8; BLOCK], length: usize, bytes: &mut Vec<u8>) {
+    bytes.reserve(length);
+    let mut missing = length;
+    while missing >= BLOCK {
+        bytes.extend_from_slice(&noise());
+        missing -= BLOCK;
+    }
+    if missing > 0 {
+        bytes.extend_from_slice(&noise()[..missing]);
+    }
+}
+
+#[inline]
+fn octets(random: &mut Random) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     for word in block.chunks_exact_mut(size_of::<u64>()) {
         word.copy_from_slice(&random.next().to_le_bytes());
     }
-    block.map(printable)
+    block
 }
 
 /// Maps an octet to one of the 95 printable characters, as evenly as 256 octets allow.

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from kvmark.errors import PlanError, UsageError
+from kvmark.errors import PlanError, SpecError, UsageError
 from kvmark.plan import model
+from kvmark.plan.lines import line_file
 from kvmark.plan.model import Dataset, Group, OnTape, Phase, Plan, Until, Weight
 from kvmark.plan.statements import compile_statements, words
 from kvmark.spec import laws
@@ -21,7 +22,16 @@ from kvmark.spec.curve import Point, expected_by, parse_curve
 from kvmark.spec.quantity import LARGEST
 from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.run import RunSpec
-from kvmark.spec.workload import LOAD_GROUP, VERIFY_GROUP, GroupSpec, WorkloadSpec
+from kvmark.spec.workload import (
+    LOAD_GROUP,
+    VERIFY_GROUP,
+    Compressible,
+    GroupSpec,
+    Key,
+    LinesFrom,
+    Values,
+    WorkloadSpec,
+)
 
 if TYPE_CHECKING:
     from kvmark.trace.tapes import Tapes
@@ -226,11 +236,36 @@ def _dataset(workload: WorkloadSpec, records: int, indices: Mapping[str, int]) -
         # write are read before.
         count=records if spec.loaded or workload.fills else spec.present,
         full_at=spec.start + records if spec.bounded else None,
-        key=model.KeyText(**spec.key.model_dump()),
+        key=_key(spec.key, spec.start + records),
         fields=model.FieldLayout(**{**dict(spec.fields), "length": words(spec.fields.length)}),
-        values=spec.values,
+        values=_values(spec.values),
         probe=None if probe is None else indices[probe],
     )
+
+
+def _key(key: Key | LinesFrom, records: int) -> model.KeyText:
+    """How this number of ordinals becomes keys."""
+    if isinstance(key, Key):
+        return model.KeyText.model_validate(key.model_dump())
+    lines = line_file(key, are_keys=True)
+    if lines.count < records:
+        raise SpecError(
+            f"has {lines.count} lines for the keys of {records} records; add lines, or give fewer"
+            " records",
+            file=key.file,
+        )
+    return model.KeyText(prefix="", zero_padding=0, order=model.Lines(lines=lines))
+
+
+def _values(
+    values: Values,
+) -> Literal["random", "integrity"] | model.CompressibleValues | model.Lines:
+    if isinstance(values, Compressible):
+        law = model.Compressible(share=values.compressible, text=values.text)
+        return model.CompressibleValues(compressible=law)
+    if isinstance(values, LinesFrom):
+        return model.Lines(lines=line_file(values))
+    return values
 
 
 def _group(

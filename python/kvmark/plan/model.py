@@ -59,12 +59,28 @@ class Share(_Part):
     of: U32
 
 
+class LineFile(_Part):
+    """The lines of a text file, or the cells of a CSV column, in the engine's format."""
+
+    path: str
+    name: str
+    column: str | None
+    sha256: str
+    count: U64
+
+
+class Lines(_Part):
+    """Keys or values that are the lines of a file."""
+
+    lines: LineFile
+
+
 class KeyText(_Part):
     """How an ordinal becomes a key."""
 
     prefix: str
     zero_padding: U32
-    order: Literal["hashed", "ordered", "sized"]
+    order: Literal["hashed", "ordered", "sized"] | Lines
 
 
 Words: TypeAlias = dict[str, JsonValue]
@@ -80,6 +96,19 @@ class FieldLayout(_Part):
     length: Words
 
 
+class Compressible(_Part):
+    """How far values can be compressed."""
+
+    share: Positive
+    text: bool
+
+
+class CompressibleValues(_Part):
+    """Random values with runs that compressors remove."""
+
+    compressible: Compressible
+
+
 class Dataset(_Part):
     """The records that exist or are to be loaded: ordinals `start .. start + count`."""
 
@@ -89,7 +118,7 @@ class Dataset(_Part):
     full_at: U64 | None
     key: KeyText
     fields: FieldLayout
-    values: Literal["random", "integrity", "sized"]
+    values: Literal["random", "integrity", "sized"] | CompressibleValues | Lines
     probe: U32 | None
 
 

@@ -12,7 +12,8 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from kvmark.plan.model import Argument, KeyText, Plan, Words
+from kvmark.plan.lines import read_lines
+from kvmark.plan.model import Argument, KeyText, Lines, Plan, Words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,9 +42,9 @@ _FNV_PRIME: Final = 1_099_511_628_211
 class _RecordKeys:
     """The keys of a plan's records."""
 
-    #: The number's digits are a group.
+    #: The number's digits, or the line of a file, are a group.
     pattern: re.Pattern[str]
-    order: str
+    order: str | Lines
     #: How many records there can be.
     most: int
 
@@ -52,6 +53,8 @@ class _RecordKeys:
         found = self.pattern.fullmatch(key)
         if found is None or self.order == "sized":
             return found is not None
+        if isinstance(self.order, Lines):
+            return found["number"] in self._lines
         number = int(found["number"])
         if self.order == "ordered":
             return number < self.most
@@ -59,6 +62,10 @@ class _RecordKeys:
             return True
         place = int(self._hashes.searchsorted(number)) if number < 1 << 63 else self.most
         return place < self.most and int(self._hashes[place]) == number
+
+    @cached_property
+    def _lines(self) -> frozenset[str]:
+        return read_lines(self.order.lines) if isinstance(self.order, Lines) else frozenset()
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
@@ -141,8 +148,10 @@ def _words(plan: Plan) -> Iterator[str]:
                     yield pattern
 
 
-def _record_key(key: KeyText, most: int, group: str = "") -> str:
-    """A pattern for the keys of this number of records."""
+def _record_key(key: KeyText, most: int, group: str = "") -> str | None:
+    """A pattern for the keys of this number of records; None if only the group's text shows it."""
+    if isinstance(key.order, Lines):
+        return f"(?P<{group}>.+)" if group else None
     fewest = 1
     if key.order == "hashed":
         # Hashes are even below 2^63: `user5` is somebody's count, not one of a thousand of them.
@@ -187,7 +196,7 @@ def _joined(
     literals: Sequence[str],
     inserted: Sequence[Words | None],
     arguments: Sequence[Argument],
-    record: str,
+    record: str | None,
 ) -> str | None:
     """A pattern for literals with values between them; None if one can be anything."""
     values = [None if one is None else _generated(one, arguments, record) for one in inserted]
@@ -199,7 +208,7 @@ def _joined(
     return pattern
 
 
-def _generated(generator: Words, arguments: Sequence[Argument], record: str) -> str | None:
+def _generated(generator: Words, arguments: Sequence[Argument], record: str | None) -> str | None:
     """A pattern for a generator's values; None if they can be anything."""
     kind: Any = generator["generator"]
     if kind == "name":

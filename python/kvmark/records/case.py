@@ -115,6 +115,8 @@ def described(manifest: Manifest) -> dict[str, str]:
     """Everything that distinguishes a run's case from others, by place."""
     plan = {key: part for key, part in manifest.plan.items() if key not in IGNORED_PLAN_FIELDS}
     places = dict(_flat({**plan, **_without_loading(plan)}, ""))
+    # The place of a file's copy, whose content has a digest.
+    places = {place: text for place, text in places.items() if not place.endswith("lines.path")}
     sequence = manifest.spec.get("sequence")
     if sequence:
         # The number of records depends on earlier steps, which are random.

@@ -26,8 +26,9 @@ import psutil
 
 import kvmark
 from kvmark import _engine
+from kvmark.cache import tapes_folder
 from kvmark.errors import KvmarkError
-from kvmark.plan.model import OnTape, Plan
+from kvmark.plan.model import Lines, OnTape, Plan
 from kvmark.records import files
 from kvmark.records.files import Tail
 from kvmark.removal import remove_file
@@ -36,7 +37,6 @@ from kvmark.run.generator import Caller, LocalGenerator
 from kvmark.run.sampler import sample
 from kvmark.secret import Secret
 from kvmark.testbed.host import describe_host
-from kvmark.trace.tapes import tapes_folder
 
 LEASE_S: Final = 10.0
 """How long an agent continues without a renewal: a shorter lease would end slow hosts too."""
@@ -247,8 +247,11 @@ def _together(one: Report, next_one: Report) -> Report:
 
 
 def tapes_of(plan: Plan) -> list[Path]:
-    """The tapes that a plan needs."""
-    return [Path(one.arrival.path) for one in plan.groups if isinstance(one.arrival, OnTape)]
+    """The tapes and lines that a plan needs."""
+    key, values = plan.dataset.key.order, plan.dataset.values
+    lines = [one.lines.path for one in (key, values) if isinstance(one, Lines)]
+    tapes = [one.arrival.path for one in plan.groups if isinstance(one.arrival, OnTape)]
+    return [Path(one) for one in (*lines, *tapes)]
 
 
 def pieces(tape: Path) -> Iterator[tuple[int, bytes]]:
@@ -259,14 +262,14 @@ def pieces(tape: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _with_local_tapes(plan: Plan) -> Plan:
-    """The plan with the paths of its tapes on this machine."""
-    groups = []
-    for group in plan.groups:
-        arrival = group.arrival
-        if isinstance(arrival, OnTape) and (tape := _local_tape(arrival.path)).exists():
-            arrival = arrival.model_copy(update={"path": str(tape)})
-        groups.append(group.model_copy(update={"arrival": arrival}))
-    return plan.model_copy(update={"groups": tuple(groups)})
+    """The plan with the paths of its tapes and lines on this machine."""
+    text = plan.to_json()
+    for tape in tapes_of(plan):
+        if (local := _local_tape(tape.name)).exists():
+            # Its name is a digest, so that nothing else in the plan is this text.
+            old, new = (json.dumps(str(path), ensure_ascii=False) for path in (tape, local))
+            text = text.replace(old, new)
+    return Plan.from_json(text)
 
 
 def _local_tape(name: str) -> Path:

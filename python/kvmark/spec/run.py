@@ -16,7 +16,7 @@ from kvmark.spec.replay import ReplaySpec
 from kvmark.spec.retry import RetryPolicy, parse_retry
 from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.url import SystemUrl
-from kvmark.spec.workload import LARGEST_U32, GroupSpec, WorkloadSpec
+from kvmark.spec.workload import LARGEST_U32, Compressible, GroupSpec, WorkloadSpec
 
 _CHANGING: Final = frozenset(
     {"APPEND", "BITFIELD", "DECR", "DECRBY", "HINCRBY", "HINCRBYFLOAT", "INCR", "INCRBY"}
@@ -25,6 +25,8 @@ _CHANGING: Final = frozenset(
 """Commands after which a value isn't the one that was given."""
 _REMOVING: Final = frozenset({"DEL", "DELETE", "GETDEL", "HDEL", "UNLINK"})
 """Commands after which there is none; a statement that isn't there to delete hasn't any."""
+_TEXT_STORES: Final = frozenset({"cql", "dynamodb", "memcached"})
+"""Drivers whose own records are texts or JSON."""
 _NUMBERS: Final = (
     ("clients", 1, LARGEST_U32), ("workers", 1, LARGEST_U32), ("operations", 1, LARGEST),
     ("pipeline_depth", 1, LARGEST_U32), ("seed", 0, 2**64 - 1),
@@ -219,6 +221,13 @@ class RunSpec:
             raise SpecError("warmup-until: a warm-up of no length can't end; leave --warmup out")
         if not workload.dataset.loaded and self.load == "always":
             raise SpecError(f"load: {name} inserts the records itself; leave --load out")
+        values, driver = workload.dataset.values, self.system.driver
+        is_binary = isinstance(values, Compressible) and not values.text
+        if is_binary and driver in _TEXT_STORES and not workload.statements:
+            raise SpecError(
+                f"values: {driver} stores text, and {name} has bytes of any value; add 'text: true'"
+                " behind 'compressible'"
+            )
 
     def _check_verification(self) -> None:
         """Refuses what would be taken for a lost write and is none."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import ConfigDict, TypeAdapter
 
-from kvmark.cache import cache_folder
+from kvmark.cache import tapes_folder
 from kvmark.errors import RunError, UsageError
 from kvmark.removal import remove_file
 from kvmark.trace.folder import ENGINE_KINDS, NOTES, OPTIONAL, Trace, first_line
@@ -130,11 +130,6 @@ def tapes(trace: Trace, part: TapePart) -> Tapes:
                 " a part of the trace with --from and --until"
             ) from problem
         return made
-
-
-def tapes_folder() -> Path:
-    """The folder of cached tapes."""
-    return cache_folder() / "tapes"
 
 
 class _TapeMaker:

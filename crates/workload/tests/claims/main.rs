@@ -5,11 +5,13 @@
 mod again;
 mod arrivals;
 mod cassandra_stress;
+mod compressible;
 mod derived_arguments;
 mod distributions;
 mod inserts;
 mod integrity;
 mod keys;
+mod lines;
 mod plans;
 mod refusals;
 mod sizes;

@@ -121,7 +121,10 @@ class Case:
             place = ("workloads", word(name)) if is_named else self.place("workload")
             workload = file.document.check_part(value, WorkloadSpec, *place)
         update = {} if "name" in workload.model_fields_set else {"name": Path(word(name)).stem}
-        return workload.model_copy(update=update)
+        # A file's paths begin at its folder, also if a level changes the workload.
+        path = word(name) if word(name).endswith((".yaml", ".yml")) else ""
+        own = workload.with_files_in((file.folder or Path()) / Path(path).parent)
+        return own.model_copy(update=update)
 
     def _named_workload(self, name: object) -> _NamedWorkload:
         """A workload by its name in the study's file or the catalogue, or from a file."""

@@ -452,8 +452,20 @@ def _workload(plan: Mapping[str, Any]) -> str:
         return f"{plan.get('name', '')}, keys and values as long as they were"
     records = f"{plan.get('name', '')}, {units.whole(dataset.get('count'))} records"
     count, length = _fields(plan)
-    size = f" of {length} bytes" if length else ""
+    values = dataset.get("values")
+    size = _values(values) if isinstance(values, Mapping) else ""
+    if length and "lines" not in (values or ()):
+        size = f" of {length} bytes{size}"
     return f"{records} of {count} {'field' if count == 1 else 'fields'}{size}" if count else records
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    """Values that compress, or come from a file, with the number that distinguishes it."""
+    if "compressible" in values:
+        return f", {values['compressible']['share']:.4g} of their bytes compressible"
+    lines = values["lines"]
+    column = f", column {lines['column']}" if lines["column"] else ""
+    return f" from {lines['name']}{column} ({units.whole(lines['count'])} lines)"
 
 
 def _fields(plan: Mapping[str, Any]) -> tuple[int | None, int | None]:
