@@ -2,6 +2,7 @@
 
 use kvmark_plan::{Compressible, Plan, SizeLaw, TAG_LENGTH, ValueKind};
 use kvmark_workload::{RecordRef, Stream, ValueBuffer, tag};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::plans::{plan, stream};
 
@@ -34,16 +35,8 @@ fn lz4(block: &[u8]) -> usize {
     lz4_flex::block::compress(block).len()
 }
 
-/// The size at RocksDB's default level.
-#[expect(unsafe_code, reason = "the crate has the functions of the C library")]
 fn zstd(block: &[u8]) -> usize {
-    // SAFETY: a number of bytes is the only argument.
-    let mut room = vec![0_u8; unsafe { zstd_sys::ZSTD_compressBound(block.len()) }];
-    let (target, source) = (room.as_mut_ptr().cast(), block.as_ptr().cast());
-    // SAFETY: both pointers are valid for the given number of bytes.
-    let size = unsafe { zstd_sys::ZSTD_compress(target, room.len(), source, block.len(), 3) };
-    assert!(size <= room.len(), "an error code");
-    size
+    compress_to_vec(block, CompressionLevel::Fastest).len()
 }
 
 /// The compressed share of a store's blocks.
