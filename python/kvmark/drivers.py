@@ -50,6 +50,8 @@ class Driver:
     """Options for sizes of caches and buffers, with their percentages of a limit on memory."""
     counts_whole_server: bool
     """Whether its statistics cover the whole server and all its clients."""
+    stores_text: bool
+    """Whether its own records are text or JSON, without bytes of any value."""
     lacks: tuple[str, ...]
     """Unsupported kinds of operation."""
     one_thread_unless: str | None

@@ -76,6 +76,7 @@ impl Cql {
         port: Some(address::PORT),
         ycsb_bindings: &["cassandra-cql", "scylla", "site.ycsb.db.CassandraCQLClient"],
         ycsb_properties: &["cassandra.", "scylla."],
+        stores_text: true,
         ..About::new("cql", Place::Hosts, &[Scheme::new("cql", "cql://host:9042/keyspace")])
     };
 

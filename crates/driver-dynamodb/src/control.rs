@@ -47,6 +47,7 @@ impl Store for DynamoDbStore {
         port: Some(PORT),
         ycsb_bindings: &["dynamodb", "site.ycsb.db.DynamoDBClient"],
         ycsb_properties: &["dynamodb."],
+        stores_text: true,
         ..About::new(
             "dynamodb",
             Place::Hosts,

@@ -41,6 +41,7 @@ impl Store for MemcachedStore {
         lacks: &[Kind::Scan],
         ycsb_bindings: &["memcached", "site.ycsb.db.MemcachedClient"],
         ycsb_properties: &["memcached."],
+        stores_text: true,
         ..About::new(
             "memcached",
             Place::Hosts,

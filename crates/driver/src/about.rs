@@ -27,6 +27,8 @@ pub struct About {
     pub counts_whole_server: bool,
     /// Kinds of operation that its systems don't have.
     pub lacks: &'static [Kind],
+    /// Whether its own records are text or JSON, which can't have bytes of any value.
+    pub stores_text: bool,
     /// The setting that gives a server more than its one thread for commands; none where it has
     /// more anyway.
     pub one_thread_unless: Option<&'static str>,
@@ -49,6 +51,7 @@ impl About {
             files: None,
             memory: &[],
             counts_whole_server: false,
+            stores_text: false,
             one_thread_unless: None,
             lacks: &[],
             ycsb_bindings: &[],

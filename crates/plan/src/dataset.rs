@@ -124,8 +124,8 @@ pub const fn tag_length(value_length: usize) -> usize {
     if value_length < 2 * TAG_LENGTH { value_length / 2 } else { TAG_LENGTH }
 }
 
-/// What a field holds. Random, integrity and sized values are printable ASCII, so that they fit text
-/// columns.
+/// What a field holds. Random, integrity and sized values are printable ASCII, so that they fit
+/// text columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from kvmark.drivers import drivers
 from kvmark.errors import SpecError
 from kvmark.spec.curve import parse_curve
 from kvmark.spec.faults import FaultSpec, check_faults
@@ -25,8 +26,6 @@ _CHANGING: Final = frozenset(
 """Commands after which a value isn't the one that was given."""
 _REMOVING: Final = frozenset({"DEL", "DELETE", "GETDEL", "HDEL", "UNLINK"})
 """Commands after which there is none; a statement that isn't there to delete hasn't any."""
-_TEXT_STORES: Final = frozenset({"cql", "dynamodb", "memcached"})
-"""Drivers whose own records are texts or JSON."""
 _NUMBERS: Final = (
     ("clients", 1, LARGEST_U32), ("workers", 1, LARGEST_U32), ("operations", 1, LARGEST),
     ("pipeline_depth", 1, LARGEST_U32), ("seed", 0, 2**64 - 1),
@@ -223,7 +222,7 @@ class RunSpec:
             raise SpecError(f"load: {name} inserts the records itself; leave --load out")
         values, driver = workload.dataset.values, self.system.driver
         is_binary = isinstance(values, Compressible) and not values.text
-        if is_binary and driver in _TEXT_STORES and not workload.statements:
+        if is_binary and drivers()[driver].stores_text and not workload.statements:
             raise SpecError(
                 f"values: {driver} stores text, and {name} has bytes of any value; add 'text: true'"
                 " behind 'compressible'"
