@@ -1,5 +1,7 @@
 """Real Redis and memcached servers: sequences, workloads, runs, and what observers record."""
 
+import re
+
 import polars as pl
 import pytest
 from command_line import Kvmark, counts, levels, outcomes, phase, run_folders, totals
@@ -152,6 +154,17 @@ def test_a_cache_is_filled_after_each_miss_and_then_has_the_records(user: Kvmark
     assert "Hit ratio over time" in (user.folder / "cache.html").read_text()
     user(words, "-q", exits=(0, 1))
     assert {one["outcome"] for one in totals(user.manifest())} == {"ok"}
+
+
+def test_a_fill_is_no_attempt_to_read_again(user: Kvmark) -> None:
+    (user.folder / "fills.yaml").write_text(
+        "dataset: {loaded: false}\ngroups: [{mix: {read: 1}, on_miss: insert}]\n"
+    )
+    words = "run fills.yaml --system sim:?clock=virtual&store=memory --operations 2000 --retry 3"
+    user(words, "-q", exits=(0, 1))
+    shown = user("show last").out
+    assert re.search(r"Attempts +1\.00 per operation, 0 failed", shown), shown
+    assert re.search(r"^  INSERT +\d+", shown, re.MULTILINE), shown
 
 
 def test_a_redis_cluster_is_measured_through_any_of_its_servers(user: Kvmark) -> None:

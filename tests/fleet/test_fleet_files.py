@@ -143,3 +143,18 @@ def test_wrong_use_is_one_sentence(
     assert sentence in err
     assert (out, err.count("\n")) == ("", 1)
     assert "C4n4ry" not in err
+
+
+def test_hosts_get_the_files_that_a_command_names(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").touch()
+    command = ("--", "run", "./mine.yaml", "--system", "redis://db")
+    file, _ = printed(capsys, "ssh", *HOSTS, *command)
+    assert file["file_mounts"]["~/mine.yaml"] == "./mine.yaml"
+    _, comments = printed(capsys, "kubernetes", *command)
+    assert "on that claim, too: ./mine.yaml" in comments
+    outside = ("run", f"../{tmp_path.name}/mine.yaml", "--system", "redis://db")
+    assert main(["fleet", "example", "ssh", *HOSTS, "--", *outside]) == 2
+    assert "give a path without '..'" in capsys.readouterr().err

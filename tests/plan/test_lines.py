@@ -40,6 +40,7 @@ KEY = "key: {file: a.csv}"
     ("dataset", "content", "lines"),
     [
         (FILE, b"a\nbc\r\n\xff", [b"a", b"bc", b"\xff"]),
+        (FILE, b"\xef\xbb\xbfa\nb", [b"a", b"b"]),
         (COLUMN, b'\xef\xbb\xbfid,na me\n1,"x,\ny"\n\n2,z\n', [b"x,\ny", b"z"]),
         (f"records: 2, {KEY}", b"one\ntwo\nthree\n", [b"one", b"two", b"three"]),
     ],

@@ -24,8 +24,38 @@ def loaded(root: Path, up: Up, ask: Ask, kvmark: Run) -> Path:
     """The folder of a saved dataset with one key, whose testbed is down."""
     ask(up(), FIRST, "SET", "a", "saved")
     code, out, _ = kvmark("down", "redis", "--save", "loaded")
-    assert (code, out.splitlines()[1]) == (0, f"Saved 1 keys; start with it: kvmark {WORDS}")
+    again = f"kvmark {WORDS.replace('redis', 'redis --new')}"
+    assert (code, out.splitlines()[1]) == (
+        0,
+        f"Saved 1 keys; start another testbed with it: {again}",
+    )
     return root / SAVED / "loaded"
+
+
+def test_a_server_that_was_saved_keeps_its_data_in_memory_only(
+    loaded: Path, up: Up, ask: Ask
+) -> None:
+    assert (loaded / FIRST / "dump.rdb").exists()
+    assert ask(up(), FIRST, "GET", "a") is None
+
+
+def test_a_link_in_the_place_of_a_dataset_is_not_followed(loaded: Path, kvmark: Run) -> None:
+    (loaded.parent / "link").symlink_to(loaded)
+    code, _, err = kvmark("down", "saved:link", "--remove")
+    assert (code, loaded.exists()) == (2, True), err
+
+
+@pytest.mark.parametrize("there", ["file", "folder"])
+def test_a_name_that_something_else_has_is_refused_before_servers_stop(
+    root: Path, up: Up, ask: Ask, kvmark: Run, there: str
+) -> None:
+    made = up()
+    place = root / SAVED / "mine"
+    place.parent.mkdir()
+    place.touch() if there == "file" else place.mkdir()
+    code, _, err = kvmark("down", "redis", "--save", "mine")
+    assert (code, "'mine' already" in err) == (2, True), err
+    assert ask(made, FIRST, "PING") == "PONG"
 
 
 @pytest.mark.parametrize(

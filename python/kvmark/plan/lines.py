@@ -5,6 +5,7 @@ They are written once and cached under a digest of the file, as tapes are.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import json
@@ -24,7 +25,7 @@ from kvmark.spec.suggest import did_you_mean, shown
 from kvmark.spec.workload import LinesFrom
 
 _LARGEST_FILE: Final = 1 << 30
-_FORM: Final = 1
+_FORM: Final = 2
 """Increased when the same file gives other lines."""
 
 
@@ -108,7 +109,8 @@ def _texts(source: LinesFrom) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers, from 1."""
     with Path(source.file).open("rb") as file:
         for number, line in enumerate(file, 1):
-            yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+            text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            yield number, text.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _cells(source: LinesFrom) -> Iterator[tuple[int, bytes]]:

@@ -76,8 +76,10 @@ def remove_saved(root: Path, name: str) -> Path:
         ForeignFile: its folder holds files of others.
     """
     saved = find_saved(root, name)
-    remove_folder(saved.folder, system_of(saved).own_files)
-    return saved.folder
+    # By its name here: a link to a folder elsewhere is no dataset.
+    folder = root / SAVED / name
+    remove_folder(folder, system_of(saved).own_files)
+    return folder
 
 
 @contextmanager
@@ -91,7 +93,7 @@ def saving(testbed: Testbed, name: str) -> Iterator[SavedDataset]:
     root, system = testbed.folder.parent / SAVED, system_of(testbed)
     saved = _saving_of(system)
     check_name(name, "saved dataset")
-    if known_testbed(root, name) is not None:
+    if os.path.lexists(root / name):
         raise UsageError(
             f"there is a saved dataset '{name}' already: give another name, or remove it with"
             f" kvmark down saved:{name} --remove"
@@ -112,6 +114,7 @@ def saving(testbed: Testbed, name: str) -> Iterator[SavedDataset]:
             saved.flush(testbed)
             yield dataset
             _copy_whole(testbed, system, dataset)
+            saved.forget(testbed)
     except OSError as problem:
         raise SystemUnderTestError(
             f"dataset '{name}' can't be saved because {problem.strerror}; testbed"

@@ -10,7 +10,7 @@ from typing import Any
 from kvmark.analysis.summary.faults import FaultEffect, fault_effects, fault_spans
 from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, full_intervals, interval_sums
 from kvmark.records import PhaseRecord, Run, TotalRecord
-from kvmark.records.histograms import ATTEMPT
+from kvmark.records.histograms import ATTEMPT, COUNTED_PARTS
 from kvmark.records.model import TIMES, LostWritesRecord, SweepRecord
 from kvmark.stats import CONFIDENCE, Counts, Estimate, Level, rate_of_intervals
 
@@ -99,6 +99,11 @@ class OperationSummary:
     wait: Times
     #: How many ended otherwise, by outcome.
     others: Mapping[str, int]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other row counts these operations."""
+        return not self.part or self.operation not in COUNTED_PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,14 +264,12 @@ def _attempts(totals: Sequence[TotalRecord]) -> AttemptSummary | None:
     made = sum(one.count for one in attempts)
     groups = {one.group for one in attempts}
     own = [one for one in totals if one.group in groups]
-    whole = [one for one in own if not one.part]
-    operations = sum(one.count for one in whole)
+    alone = [one for one in own if one.is_alone]
+    operations = sum(one.count for one in alone)
     if not operations:
         return None
-    # A read-modify-write makes two requests, and so does a read with a fill.
-    second = (one for one in own if one.part and one.operation not in ("READ", ATTEMPT))
-    requests = operations + sum(one.count for one in second)
-    alone = (one for one in own if one.is_alone)
+    # A read-modify-write makes two requests.
+    requests = operations + sum(one.count for one in own if one.part and one.operation == "UPDATE")
     failed = sum(by_outcome(alone, excluded=ANSWERED).values())
     return AttemptSummary(made, made - requests, failed, made / operations)
 

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl
 
@@ -62,6 +63,11 @@ class _FleetCommand:
             found |= dict.fromkeys([options["password_env"]] if "password_env" in options else [])
         return tuple(found)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the command names, such as a workload's, by their paths here."""
+        return tuple(word for word in self.others if Path(word).is_file())
+
     def on_fleet(self, machines: int, runs: str | None = None) -> str:
         """The command line; a front end requires kvmark's options before its own."""
         folder = () if runs is None else ("--runs", runs)
@@ -108,6 +114,7 @@ def example(
     if kind == "ssh":
         _check_hosts(hosts)
         file = _cluster(hosts, user or getpass.getuser(), key)
+        file["file_mounts"] |= _mounted(command.files)
         head = _ssh_comments(command, len(hosts) - 1)
     elif hosts:
         raise SpecError(f"kubernetes takes no host, and {shown(hosts[0])} is no command of kvmark")
@@ -166,6 +173,20 @@ def _check_hosts(hosts: Sequence[str]) -> None:
         raise SpecError("ssh: give the head, which generates no load, and at least one other host")
 
 
+def _mounted(files: Sequence[str]) -> dict[str, str]:
+    """Files by their places on the hosts, where commands begin in the home folder.
+
+    Raises:
+        SpecError: a path leads out of it.
+    """
+    for file in files:
+        if ".." in Path(file).parts:
+            raise SpecError(
+                f"ssh: {shown(file)} has no place on the hosts; give a path without '..'"
+            )
+    return {str(Path("~") / file): file for file in files}
+
+
 def _kubernetes_comments(command: _FleetCommand, claim: str) -> list[str]:
     """How to use the manifest."""
     secret = f"kubectl create secret generic {_SECRET} --from-env-file=passwords.env"
@@ -175,6 +196,7 @@ def _kubernetes_comments(command: _FleetCommand, claim: str) -> list[str]:
         f"Start:   kubectl create -f {_FILE}",
         "Report:  kubectl logs -f job/kvmark",
         f"Records: {_VOLUME}/runs on the volume claim {claim}, which must exist",
+        *([f"Files:   on that claim, too: {', '.join(command.files)}"] if command.files else ()),
         *([f"Passwords, as NAME=VALUE lines: {secret}"] if command.variables else ()),
     ]
 

@@ -146,8 +146,10 @@ def stopped_text(stopped: Sequence[Stopped], root: Path, *, named: bool) -> Text
         elif named:
             lines.append(f"{one.name} was down already")
         if one.saved is not None:
-            again = f"kvmark up {one.saved.system} --from {one.saved.name}"
-            lines.append(f"Saved {one.saved.records or 'its data'}; start with it: {again}")
+            lines.append(
+                f"Saved {one.saved.records or 'its data'}; start another testbed with it: kvmark up"
+                f" {one.saved.system} --new --from {one.saved.name}"
+            )
         if one.removed:
             lines.append(f"Removed {one.folder}")
     return Text("\n".join(lines or [f"Nothing was up in {root}"]))

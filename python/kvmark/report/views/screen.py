@@ -96,7 +96,7 @@ def audit_screen(run: RunAnswer, width: int) -> Text:
 
 def times_grid(phase: PhaseSummary) -> Grid:
     """The operations of a phase with their response times; service times where they differ."""
-    rows = [row for row in phase.operations if not row.part]
+    rows = [row for row in phase.operations if row.is_alone]
     table = operations_table("" if phase.name == "measure" else f"Phase {phase.name}", rows)
     add_times(table, "response time", _QUANTILES, lambda row: row.response)
     if any(_is_later(row.response, row.service) for row in rows):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from kvmark.errors import SpecError, SystemUnderTestError, UsageError
+from kvmark.removal import remove_file
 from kvmark.secret import Secret
 from kvmark.spec.quantity import size_bytes
 from kvmark.testbed import console as consoles
@@ -423,6 +424,13 @@ def _flush(testbed: Testbed) -> None:
         connect(testbed, node, launching.RETURNS_WITHIN_S).ask("SAVE")
 
 
+def _forget(testbed: Testbed) -> None:
+    """Removes the snapshots: servers that keep their data in memory only start empty again."""
+    if _forgets(testbed.made_with) and not testbed.made_with.get("dataset"):
+        for node in testbed.nodes:
+            remove_file(testbed.folder_of(node) / "dump.rdb")
+
+
 def _adapt(testbed: Testbed, saved: Testbed) -> None:
     """Replaces all addresses in the servers' descriptions of their cluster."""
 
@@ -557,6 +565,7 @@ SYSTEM: Final = System(
         ("dump.rdb", "appendonlydir", "appendonly.aof", "nodes.conf"),
         ("appendonly", "cluster", "replicas"),
         flush=_flush,
+        forget=_forget,
         adapt=_adapt,
     ),
     promotion=Promotion(_check_promotion, _promote, _demote),
