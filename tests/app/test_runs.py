@@ -163,7 +163,7 @@ def test_the_document_has_the_published_rows_below_the_measured_ones(
     kvmark: Kvmark, server: Testbed
 ) -> None:
     only = ("--only", "application=RedisPipelinedKeyValue", "--only", "writers=10")
-    words = ("study", NAME, "--system", server.url, *only, "--scale", "0.004", "-q")
+    words = ("study", NAME, "--system", server.url, *only, "--scale", "0.05", "-q")
     kvmark(*words, "--repetitions", "1", "--report", "found.md", exits=(0, 1))
     text = (kvmark.folder / "found.md").read_text()
     assert "RedisPipelinedKeyValue, 10 writers, 6 readers" in text
