@@ -8,8 +8,8 @@
 //!
 //! LZ4 needs 5 to 8 bytes for a run and Zstd about 2. The run is longer by 3, so that both miss the
 //! share by at most 5 bytes in a segment. In fields after the first, compressors find the tag in
-//! the field before, and the run is shorter by what they save. At least two bytes behind the tag
-//! are random: LZ4 leaves at least 18 bytes of a value, Zstd 12.
+//! the field before, which saves 5 bytes, and the run is shorter by these. At least two bytes
+//! behind the tag are random: LZ4 leaves at least 18 bytes of a value, Zstd 12.
 
 use kvmark_plan::{Compressible, Random, TAG_LENGTH, tag_length};
 

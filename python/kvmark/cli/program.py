@@ -14,7 +14,7 @@ import typer
 
 from kvmark import __version__
 from kvmark.cli.command_line import hide_secrets
-from kvmark.cli.registry import COMMANDS, LazyGroup
+from kvmark.cli.registry import COMMANDS, FIRST_WORDS, LazyGroup
 from kvmark.errors import Interrupted, KvmarkError, RunError, UsageError
 from kvmark.foreign_text import printable, without_passwords
 
@@ -94,7 +94,7 @@ def _sentence(error: typer.TyperException, words: Sequence[str]) -> str:
         text = text.removeprefix(_INVALID).replace("Value error, ", "")
         return text.replace(": Input should", " must").partition(", unable to parse")[0]
     commands = (" ".join(words[:2]), words[0])
-    name = next((f" {one}" for one in commands if one in {*COMMANDS, "fleet", "runs", "trace"}), "")
+    name = next((f" {one}" for one in commands if one in COMMANDS or one in FIRST_WORDS), "")
     advice = "" if text.endswith("?") else f"; see kvmark{name} --help"
     return f"{text[:1].lower()}{text[1:]}{advice}"
 

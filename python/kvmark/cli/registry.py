@@ -57,6 +57,8 @@ COMMANDS: Final = {
     **{f"{group} {name}": one for group, under in _UNDER.items() for name, one in under.items()},
 }
 """Every command by its words."""
+FIRST_WORDS: Final = frozenset(_FIRST)
+"""The names of commands and of groups of commands."""
 
 
 class StrictCommand(TyperCommand):

@@ -76,6 +76,11 @@ def merge_log(lines: Iterable[LogLine]) -> dict[str, Counts]:
     return {tag: Counts.merge(parts) for tag, parts in merged.items()}
 
 
+def is_alone(operation: str, *, part: bool) -> bool:
+    """Whether no other operation counts these: all but the parts of one."""
+    return not part or operation not in COUNTED_PARTS
+
+
 def series_tag(
     phase: str, group: str, operation: str, outcome: str, *, part: bool, several_groups: bool
 ) -> str:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kvmark.records.audit import AuditRecord
 from kvmark.records.files import TimeName
-from kvmark.records.histograms import COUNTED_PARTS
+from kvmark.records.histograms import is_alone
 
 #: Quantities with one meaning for all tools; others keep the tool's name.
 THROUGHPUT = "throughput"
@@ -158,7 +158,7 @@ class TotalRecord(_Frozen):
     @property
     def is_alone(self) -> bool:
         """Whether no other total counts these operations: all but the parts of one."""
-        return not self.part or self.operation not in COUNTED_PARTS
+        return is_alone(self.operation, part=self.part)
 
 
 class GroupRecord(_Frozen):

@@ -114,7 +114,7 @@ def saving(testbed: Testbed, name: str) -> Iterator[SavedDataset]:
             saved.flush(testbed)
             yield dataset
             _copy_whole(testbed, system, dataset)
-            saved.forget(testbed)
+            saved.remove_flushed(testbed)
     except OSError as problem:
         raise SystemUnderTestError(
             f"dataset '{name}' can't be saved because {problem.strerror}; testbed"

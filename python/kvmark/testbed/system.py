@@ -270,7 +270,7 @@ class Saving:
     """Whether the data includes the testbed's password."""
     flush: Callable[[Testbed], None] = lambda _: None
     """Lets servers write the data that they don't write when they stop."""
-    forget: Callable[[Testbed], None] = lambda _: None
+    remove_flushed: Callable[[Testbed], None] = lambda _: None
     """Removes what `flush` wrote, once it is copied."""
     adapt: Callable[[Testbed, Testbed], None] = lambda _, __: None
     """Adapts the data of a new testbed, which was copied from a saved one, to its addresses."""

@@ -10,7 +10,7 @@ from typing import Any
 from kvmark.analysis.summary.faults import FaultEffect, fault_effects, fault_spans
 from kvmark.analysis.summary.sums import ANSWERED, NS_PER_S, full_intervals, interval_sums
 from kvmark.records import PhaseRecord, Run, TotalRecord
-from kvmark.records.histograms import ATTEMPT, COUNTED_PARTS
+from kvmark.records.histograms import ATTEMPT, is_alone
 from kvmark.records.model import TIMES, LostWritesRecord, SweepRecord
 from kvmark.stats import CONFIDENCE, Counts, Estimate, Level, rate_of_intervals
 
@@ -103,7 +103,7 @@ class OperationSummary:
     @property
     def is_alone(self) -> bool:
         """Whether no other row counts these operations."""
-        return not self.part or self.operation not in COUNTED_PARTS
+        return is_alone(self.operation, part=self.part)
 
 
 @dataclass(frozen=True, slots=True)

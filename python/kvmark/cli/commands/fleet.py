@@ -16,7 +16,7 @@ import typer
 from kvmark.cli.command_line import redacted_words
 from kvmark.cli.options import argument, option
 from kvmark.cli.output import print_answer
-from kvmark.cli.registry import COMMANDS, LazyGroup
+from kvmark.cli.registry import FIRST_WORDS, LazyGroup
 from kvmark.errors import SpecError
 from kvmark.spec.suggest import shown
 from kvmark.spec.url import check_options
@@ -108,8 +108,7 @@ def example(
             raise SpecError(f"{name} is not for {kind}: leave it out")
     if not all(text.isprintable() for text in (*words, image or "", claim or "", key or "")):
         raise SpecError("fleet: a control character has no place in these files; leave it out")
-    names = {one.split()[0] for one in COMMANDS}
-    split = next((index for index, word in enumerate(words) if word in names), len(words))
+    split = next((index for index, word in enumerate(words) if word in FIRST_WORDS), len(words))
     hosts, command = words[:split], _fleet_command(words[split:])
     if kind == "ssh":
         _check_hosts(hosts)

@@ -424,7 +424,7 @@ def _flush(testbed: Testbed) -> None:
         connect(testbed, node, launching.RETURNS_WITHIN_S).ask("SAVE")
 
 
-def _forget(testbed: Testbed) -> None:
+def _remove_flushed(testbed: Testbed) -> None:
     """Removes the snapshots: servers that keep their data in memory only start empty again."""
     if _forgets(testbed.made_with) and not testbed.made_with.get("dataset"):
         for node in testbed.nodes:
@@ -565,7 +565,7 @@ SYSTEM: Final = System(
         ("dump.rdb", "appendonlydir", "appendonly.aof", "nodes.conf"),
         ("appendonly", "cluster", "replicas"),
         flush=_flush,
-        forget=_forget,
+        remove_flushed=_remove_flushed,
         adapt=_adapt,
     ),
     promotion=Promotion(_check_promotion, _promote, _demote),
