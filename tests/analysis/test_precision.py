@@ -6,7 +6,7 @@ A leader leads by its interval.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -69,6 +69,51 @@ def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(made: 
     assert aggregate([uneven]).verdict.judgement is Judgement.INVALID
     others = [made(speed) for speed in (1.0, 1.01)]
     assert aggregate([uneven, *others]).verdict.judgement is Judgement.VALID
+
+
+def slower_by(share: float) -> Callable[[Any], None]:
+    """Lets service times rise by this share over the run."""
+
+    def plant(draft: Any) -> None:
+        for row in draft.intervals:
+            if row["operation"] != "TOTAL":
+                row["service_ns_mean"] *= 1 + share * row["start_ns"] / 20e9
+
+    return plant
+
+
+def not_stationary(runs: Sequence[Run]) -> list[str]:
+    return [one.sentence for one in aggregate(runs).verdict.reasons if one.code == "not_stationary"]
+
+
+def test_what_moves_in_single_runs_of_a_case_is_their_scatter(made: Make) -> None:
+    apart = [made(slower_by(share)) for share in (0.3, -0.3, 0.3, -0.3, 0.0)]
+    assert [reason.code for reason in judge(apart[0]).reasons] == ["not_stationary"]
+    assert not_stationary(apart) == []
+    # Four can't tell.
+    (sentence,) = not_stationary(apart[:4])
+    assert sentence.startswith("The mean service time rose by 25.5 % over 40 intervals (")
+
+
+def test_runs_that_move_in_the_same_way_are_not_stationary(made: Make) -> None:
+    # None of them alone would be, for the noise.
+    (sentence,) = not_stationary([made(slower_by(0.3)) for _ in range(5)])
+    assert sentence.startswith("The mean service time rose by 2")
+    assert "over 40 intervals of 5 runs together" in sentence
+    drifting = [made(1 + 0.02 * number) for number in range(12)]
+    (sentence,) = not_stationary(drifting)
+    assert sentence.startswith("The throughput rose by 19.8 % over 12 runs (")
+    mixed = [drifting[number] for number in (5, 0, 11, 3, 8, 1, 10, 4, 7, 2, 9, 6)]
+    assert not_stationary(mixed) == not_stationary(drifting)
+
+
+def test_a_fault_leaves_each_run_of_a_case_to_itself(made: Make) -> None:
+    def fault(draft: Any) -> None:
+        draft.fault("kill", "node-1", 19.0, None)
+
+    apart = [made(fault, slower_by(share)) for share in (0.3, -0.3, 0.3, -0.3, 0.3)]
+    (sentence,) = not_stationary(apart)
+    assert "over 38 intervals before the fault" in sentence
 
 
 def test_no_number_of_runs_serves_a_client_that_none_served(made: Make) -> None:

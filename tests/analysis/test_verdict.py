@@ -686,6 +686,17 @@ def test_five_runs_of_a_case_make_up_for_their_shortness(
     assert case.reasons == ()
 
 
+def test_collections_of_all_runs_of_a_case_count_together(healthy: Make) -> None:
+    often, rarely = judged(healthy, garbage(0.3)), judged(healthy)
+    assert case_verdict([often, rarely, rarely, rarely]).judgement is Judgement.SUSPECT
+    (reason,) = case_verdict([often, *[rarely] * 4]).reasons
+    # What gave no reason may have been 1 %.
+    assert (reason.level, reason.evidence["share"]) == (NOTE, pytest.approx(0.34 / 5))
+    assert "6.8 % of the time of 5 runs, at most 30 % of one" in reason.sentence
+    (reason,) = case_verdict([*[often] * 3, rarely, rarely]).reasons
+    assert (reason.level, reason.evidence["runs_with_this"]) == (SUSPECT, 3)
+
+
 def test_operations_of_all_runs_of_a_case_count_together(healthy: Make) -> None:
     verdict = judged(healthy, few_operations)
     assert verdict.judgement is Judgement.SUSPECT

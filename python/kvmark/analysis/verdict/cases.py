@@ -14,13 +14,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from statistics import fmean
 from typing import Final, Generic, TypeVar
 
+from kvmark.analysis.summary.faults import fault_spans
 from kvmark.analysis.summary.metrics import case_mean, case_throughput, merged_times
 from kvmark.analysis.summary.run import Times, clock_step_ns
-from kvmark.analysis.verdict.checks_run import IMPRECISE, INSUFFICIENT_DATA, imprecise
+from kvmark.analysis.verdict.checks_run import (
+    IMPRECISE,
+    INSUFFICIENT_DATA,
+    NOT_STATIONARY,
+    check_stationary_case,
+    imprecise,
+)
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
-from kvmark.analysis.verdict.rules import Level, Reason, reason
+from kvmark.analysis.verdict.rules import RULES, Level, Reason, percent, reason
 from kvmark.records import Case, Judgement, Run, by_case
 from kvmark.records.case import experiment
 from kvmark.records.model import TIMES
@@ -30,6 +38,11 @@ from kvmark.stats import Counts, Estimate, least_observations
 _ENOUGH_RUNS: Final = 5
 #: What speaks against a run that stands alone, and not against one of several.
 _OF_ONE_RUN: Final = "too_short"
+_GARBAGE: Final = {
+    "garbage_collection": "servers",
+    "generator_garbage": "the generator's Java",
+}
+"""What collects garbage, by the code of the reason."""
 _LEAST_REPETITIONS: Final = 3
 """The fewest repetitions of a case of any design."""
 _DESIGNS: Final = ("study", "sequence", "ab")
@@ -105,16 +118,22 @@ def aggregate(runs: Sequence[Run], judged: Judge = judge) -> CaseSummary:
 def verdict_of(runs: Sequence[Run], verdicts: Iterable[Verdict]) -> CaseVerdict:
     """The verdict of a case from those of its runs, their number, and how well it is known.
 
-    The precision within each of several runs is ignored: that between them counts.
+    The precision within each of several runs is ignored: that between them counts. From five runs
+    on, the same is true of what moves within each.
 
     Raises:
         ValueError: there is no run.
+        RecordsError: a run's files can't be read.
     """
     verdict = case_verdict(verdicts)
     reasons: Iterable[Reason | None] = verdict.reasons
     if verdict.runs > 1:
-        within = (one for one in verdict.reasons if one.code != IMPRECISE)
+        within = (one for one in reasons if one is not None and one.code != IMPRECISE)
         reasons = (*within, imprecise(case_throughput(runs)))
+    is_alone = any(run.manifest.imported or fault_spans(run) for run in runs)
+    if len(runs) >= _ENOUGH_RUNS and not is_alone:
+        single = (one for one in reasons if one is not None and one.code != NOT_STATIONARY)
+        reasons = (*single, *check_stationary_case(runs))
     found = (one for one in (*reasons, unrepeated(runs)) if one is not None)
     return CaseVerdict.of_runs(found, verdict.runs)
 
@@ -144,6 +163,8 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
     if code == _OF_ONE_RUN and runs >= _ENOUGH_RUNS:
         # The error is that between the runs.
         return None
+    if code in _GARBAGE and runs >= _ENOUGH_RUNS:
+        return _garbage(worst, reasons, runs)
     some = "" if len(reasons) == runs else f"In {len(reasons)} of {runs} runs: "
     return replace(
         worst,
@@ -178,6 +199,22 @@ def _samples(worst: Reason, reasons: Sequence[Reason], runs: int) -> Reason | No
             f" {needed}, so it is not shown."
         ),
         evidence={"operation": rarest, "count": counts[rarest], "most": most, "runs": runs},
+    )
+
+
+def _garbage(worst: Reason, reasons: Sequence[Reason], runs: int) -> Reason | None:
+    """The share of all runs: in one of seconds it depends on where a collection fell."""
+    unnoticed = RULES[worst.code].note or 0.0
+    shares = [float(one.evidence["share"]) for one in reasons]
+    # As much as goes without a reason.
+    share = fmean([*shares, *[unnoticed] * (runs - len(shares))])
+    return reason(
+        worst.code,
+        share,
+        f"{_GARBAGE[worst.code]} collected garbage {percent(share)} of the time of {runs} runs, at"
+        f" most {percent(max(shares))} of one",
+        {**worst.evidence, "share": share, "runs_with_this": len(shares), "runs": runs},
+        phase=worst.phase,
     )
 
 

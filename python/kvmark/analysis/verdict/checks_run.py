@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Final
 
 import polars as pl
 
 from kvmark import stats
-from kvmark.analysis.summary.faults import Segment
 from kvmark.analysis.summary.run import keeps_rate, mean_service_ns, rate_resolution, throughput
 from kvmark.analysis.summary.sums import hit_ratios, interval_sums
 from kvmark.analysis.verdict.rules import (
@@ -27,6 +26,7 @@ from kvmark.spec.quantity import duration_text
 from kvmark.stats import LEAST_INTERVALS, Drift, Estimate
 
 IMPRECISE: Final = "imprecise"
+NOT_STATIONARY: Final = "not_stationary"
 _UNSERVED: Final = "unserved_clients"
 INSUFFICIENT_DATA: Final = frozenset({IMPRECISE, _UNSERVED})
 """The codes of the reasons for which a run's data are insufficient."""
@@ -34,6 +34,8 @@ _LEAST_FOR_DRIFT = 10
 _WARM_BY = 5
 """The number of runs after which servers are warm, independent of their warm-up."""
 _DRIFT_P_VALUE = 0.01
+_MOVES: Final = {"rate": "throughput", "service_ns": "mean service time"}
+"""The series that must be stationary, by their columns."""
 
 #: Keys of the manifest's ``host`` that the checks read.
 HOST_LOAD = "other_busy_cores_before"
@@ -217,32 +219,51 @@ def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
 
     Where faults were planned, each segment before and after them is looked at alone.
     """
-    steady = all(keeps_rate(phase.run, group.group) for group in phase.record.groups)
-    if phase.name != "measure" or not steady:
+    for segment, rows in phase.quiet if _is_steady(phase) else ():
+        sums = interval_sums(rows)
+        moved = [(name, _drift(sums[column].drop_nulls())) for column, name in _MOVES.items()]
+        yield _moved_most(phase, moved, f"intervals{segment.place}")
+
+
+def check_stationary_case(runs: Sequence[Run]) -> Iterator[Reason | None]:
+    """Whether several runs moved in the same way, each in itself or from one to the next.
+
+    What one run does alone, such as while the machine has a busy neighbour, is part of the scatter
+    of the runs.
+    """
+    ordered = sorted(runs, key=lambda run: run.manifest.created)
+    phases = [JudgedPhase(run, record) for run in ordered for record in run.counted]
+    sums = [interval_sums(phase.full_intervals) for phase in phases if _is_steady(phase)]
+    if not sums:
         return
-    for segment, rows in phase.quiet:
-        yield _moved(phase, segment, rows)
+    within = [(name, _drift(_together(sums, column))) for column, name in _MOVES.items()]
+    yield _moved_most(phases[0], within, f"intervals of {len(sums)} runs together")
+    means = pl.concat([one.select(pl.col(*_MOVES).mean()) for one in sums])
+    between = [(name, _drift(means[column].drop_nulls())) for column, name in _MOVES.items()]
+    yield _moved_most(phases[0], between, "runs")
 
 
-def _moved(phase: JudgedPhase, segment: Segment, rows: pl.DataFrame) -> Reason | None:
-    sums = interval_sums(rows)
-    series = {"throughput": sums["rate"], "mean service time": sums["service_ns"].drop_nulls()}
-    found = {name: moved for name, one in series.items() if (moved := _drift(one)) is not None}
-    if not found:
-        return None
-    name = max(found, key=lambda candidate: abs(found[candidate].change))
-    moved = found[name]
-    return _drift_reason(phase, "not_stationary", name, moved, segment.place)
+def _is_steady(phase: JudgedPhase) -> bool:
+    """Whether the plan wants the same rate all the time."""
+    keep = all(keeps_rate(phase.run, group.group) for group in phase.record.groups)
+    return keep and phase.name == "measure"
+
+
+def _together(sums: Sequence[pl.DataFrame], column: str) -> pl.Series:
+    """The mean course of runs, as long as the shortest; each run's mean is 1."""
+    share = (pl.col(column) / pl.col(column).mean()).alias(column)
+    courses = [one.with_row_index("place").select("place", share) for one in sums]
+    together = pl.concat(courses).group_by("place").agg(pl.col(column).mean()).sort("place")
+    return together[column].head(min(map(len, sums))).drop_nulls()
 
 
 def check_hit_ratio(phase: JudgedPhase) -> Iterator[Reason | None]:
     """The hit ratio of groups that fill a cache, by the rule of throughput."""
     for segment, rows in phase.quiet if phase.name == "measure" else ():
         for (group,), ratios in hit_ratios(phase.run, rows).group_by("series", maintain_order=True):
-            moved = _drift(ratios["value"])
-            if moved is not None:
-                name = f"hit ratio of group {group}"
-                yield _drift_reason(phase, "unsteady_hit_ratio", name, moved, segment.place)
+            moved = [(f"hit ratio of group {group}", _drift(ratios["value"]))]
+            where = f"intervals{segment.place}"
+            yield _moved_most(phase, moved, where, "unsteady_hit_ratio")
 
 
 def _drift(series: pl.Series) -> Drift | None:
@@ -253,16 +274,24 @@ def _drift(series: pl.Series) -> Drift | None:
     return moved if moved.p_value < _DRIFT_P_VALUE else None
 
 
-def _drift_reason(
-    phase: JudgedPhase, code: str, name: str, moved: Drift, place: str
+def _moved_most(
+    phase: JudgedPhase,
+    series: Sequence[tuple[str, Drift | None]],
+    of: str,
+    code: str = NOT_STATIONARY,
 ) -> Reason | None:
+    """The reason about the series that moved most, if one did."""
+    found = [(name, moved) for name, moved in series if moved is not None]
+    if not found:
+        return None
+    name, moved = max(found, key=lambda one: abs(one[1].change))
     # The change is measured against the middle, so that a fall can be more than all of it.
-    of = " of its median" if abs(moved.change) > 1 else ""
+    median = " of its median" if abs(moved.change) > 1 else ""
+    how = "rose" if moved.change > 0 else "fell"
     return phase.reason(
         code,
         abs(moved.change),
-        f"the {name} {'rose' if moved.change > 0 else 'fell'} by {percent(abs(moved.change))}{of}"
-        f" over {moved.n} intervals{place}",
+        f"the {name} {how} by {percent(abs(moved.change))}{median} over {moved.n} {of}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
     )
 
