@@ -10,11 +10,10 @@ part of each interval, and the parts are correlated.
 from __future__ import annotations
 
 import math
-import operator
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -29,16 +28,7 @@ from kvmark.plan.compile import PRECISE_INTERVALS, interval_ns
 from kvmark.records import Run, close_run
 from kvmark.spec.run import LONGEST_NS, SECOND_NS, RunSpec
 from kvmark.spec.url import parse_system_url
-from kvmark.stats import (
-    LEAST_INTERVALS,
-    Counts,
-    Covaried,
-    Estimate,
-    adjustment,
-    mean_interval,
-    quantile_of_intervals,
-    rate_of_intervals,
-)
+from kvmark.stats import LEAST_INTERVALS, Counts, Estimate, quantile_of_intervals, rate_of_intervals
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "method" / "intervals.md"
@@ -70,17 +60,6 @@ ENDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "until ± 3 %, 60 s at most (default)": {"warmup_ns": 0},
 }
 """What ends a run of the engine."""
-DESIGNS: Final = {
-    f"{blocks} blocks of {cases} cases": (blocks, cases)
-    for blocks, cases in ((5, 8), (15, 2), (15, 8), (15, 27))
-}
-RHOS: Final = (0.0, -0.5, -0.77, -0.93)
-"""Correlation of throughput with the time of the fixed work, before the noise of its clock."""
-SPEEDS_PHI: Final = 0.9
-"""Correlation of the machine's speed from one run to the next."""
-STUDY_SCATTER, WORK_SCATTER, WORK_NOISE = 0.18, 0.15, 0.02
-"""Deviations of logarithms: of throughput, of the fixed work's time, and of its measurement."""
-STUDIES: Final = 1000
 _Row = TypeVar("_Row")
 
 
@@ -93,8 +72,6 @@ class Held:
     runs: int
     #: Mean half width, as a share of the value.
     half: float
-    #: That of plain means, where the figure is adjusted.
-    plain: float | None = None
 
     @property
     def share(self) -> float:
@@ -192,42 +169,14 @@ def engine_table() -> str:
         )
 
 
-def of_studies(design: str, rho: float, runs: int = STUDIES, seed: int = 1) -> Held:
-    """Adjusted throughputs of the first case of simulated studies, and the plain width."""
-    blocks, cases = DESIGNS[design]
-    chance = np.random.default_rng([seed, blocks, cases, round(-rho * 100)])
-    known, halves = [], []
-    for _ in range(runs):
-        speeds = correlated(chance, blocks * cases, SPEEDS_PHI).reshape(blocks, cases)
-        # Cases have another order in each block.
-        speeds = chance.permuted(speeds, axis=1)
-        noise = (1 - rho**2) ** 0.5 * STUDY_SCATTER
-        logs = -rho * STUDY_SCATTER * speeds + noise * chance.normal(size=speeds.shape)
-        work = np.exp(WORK_SCATTER * -speeds + WORK_NOISE * chance.normal(size=speeds.shape))
-        values = [
-            Covaried(str(case), block, math.exp(logs[block, case]), work[block, case])
-            for block in range(blocks)
-            for case in range(cases)
-        ]
-        own = [one for one in values if one.case == "0"]
-        halves.append(mean_interval([one.value for one in own], "").relative_error or 0.0)
-        found = adjustment(values)
-        if found is not None:
-            truth = math.exp(-rho * STUDY_SCATTER * float(speeds.mean()) + noise**2 / 2)
-            known.append(found.mean(own, "").put(partial(operator.mul, 1 / truth), ""))
-    held = counted(known, 1.0)
-    return replace(held, runs=runs, plain=math.fsum(halves) / runs)
-
-
 def _table(
     first: str,
     rows: Sequence[_Row],
     held: Callable[[_Row, float], Held],
     phis: Sequence[float] = PHIS,
-    name: str = "φ",
 ) -> str:
     lines = [
-        f"| {first} | " + " | ".join(f"{name} = {phi:g}" for phi in phis) + " |",
+        f"| {first} | " + " | ".join(f"φ = {phi:g}" for phi in phis) + " |",
         "|---|" + "---:|" * len(phis),
     ]
     for row in rows:
@@ -238,10 +187,7 @@ def _table(
 
 def _cell(held: Held) -> str:
     known = "" if held.intervals == held.runs else f" ({held.intervals} runs)"
-    if not held.intervals:
-        return "not adjusted"
-    plain = f" of {held.plain * 100:.2g} %" if held.plain else ""
-    return f"{held.share * 100:.1f} %, ± {held.half * 100:.2g} %{plain}{known}"
+    return f"{held.share * 100:.1f} %, ± {held.half * 100:.2g} %{known}"
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
@@ -249,7 +195,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "medians": partial(_table, "intervals", LENGTHS[:2], partial(of_quantiles, 0.5)),
     "tails": partial(_table, "intervals", LENGTHS[:2], partial(of_quantiles, 0.99)),
     "engine": engine_table,
-    "adjusted figures": partial(_table, "a study", tuple(DESIGNS), of_studies, RHOS, "ρ"),
 }
 """Coverage by number of intervals, or by end of the run, and correlation."""
 

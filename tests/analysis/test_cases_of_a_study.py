@@ -48,22 +48,6 @@ def test_an_effect_counts_commands_as_the_table_does(made: Make) -> None:
     assert told == pytest.approx(900, rel=0.01)
 
 
-def test_an_effect_is_adjusted_where_every_run_of_it_is(made: Make) -> None:
-    cases = [
-        CaseRuns({"mode": mode}, {number: made(speed) for number in range(2)}, frozenset({0, 1}))
-        for mode, speed in (("a", 1.0), ("b", 1.5))
-    ]
-    asked = EffectAsked("mode", {"mode": "a"}, {"mode": "b"})
-    factors = {run.id: 1.0 for run in cases[0].runs.values()}
-    assert effect(asked, cases, {}, factors).adjusted is None
-    factors |= {run.id: 0.8 for run in cases[1].runs.values()}
-    found = effect(asked, cases, {}, factors)
-    assert found.change.value == pytest.approx(50, rel=0.01)
-    assert found.adjusted.value == pytest.approx(20, rel=0.02)
-    # A response time has no such slope.
-    assert effect(replace(asked, of="p99"), cases, {}, factors).adjusted is None
-
-
 def reads_take(response_ns: int) -> Callable[[Any], None]:
     """Lets all reads take that long."""
 

@@ -5,6 +5,7 @@ A leader leads by its interval.
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -71,13 +72,15 @@ def test_what_intervals_say_of_a_run_is_no_matter_where_runs_are_repeated(made: 
     assert aggregate([uneven, *others]).verdict.judgement is Judgement.VALID
 
 
-def slower_by(share: float) -> Callable[[Any], None]:
-    """Lets service times rise by this share over the run."""
+def slower_by(share: float, noise: float = 0.0, seed: int = 1) -> Callable[[Any], None]:
+    """Lets service times rise by this share over the run, with noise."""
+    chance = random.Random(seed)
 
     def plant(draft: Any) -> None:
         for row in draft.intervals:
             if row["operation"] != "TOTAL":
                 row["service_ns_mean"] *= 1 + share * row["start_ns"] / 20e9
+                row["service_ns_mean"] *= chance.lognormvariate(0, noise)
 
     return plant
 
@@ -96,15 +99,35 @@ def test_what_moves_in_single_runs_of_a_case_is_their_scatter(made: Make) -> Non
 
 
 def test_runs_that_move_in_the_same_way_are_not_stationary(made: Make) -> None:
-    # None of them alone would be, for the noise.
-    (sentence,) = not_stationary([made(slower_by(0.3)) for _ in range(5)])
-    assert sentence.startswith("The mean service time rose by 2")
-    assert "over 40 intervals of 5 runs together" in sentence
+    noisy = [made(slower_by(0.15, 0.3, seed)) for seed in range(20)]
+    assert sum(bool(judge(run).reasons) for run in noisy) <= 2
+    (sentence,) = not_stationary(noisy)
+    assert sentence.startswith("The mean service time rose by 1")
+    assert "over 40 intervals of 20 runs together" in sentence
+
+
+def test_means_of_runs_that_drift_are_not_stationary(made: Make) -> None:
     drifting = [made(1 + 0.02 * number) for number in range(12)]
     (sentence,) = not_stationary(drifting)
     assert sentence.startswith("The throughput rose by 19.8 % over 12 runs (")
     mixed = [drifting[number] for number in (5, 0, 11, 3, 8, 1, 10, 4, 7, 2, 9, 6)]
     assert not_stationary(mixed) == not_stationary(drifting)
+
+
+def test_short_and_empty_runs_hide_no_common_drift(made: Make) -> None:
+    def short(draft: Any) -> None:
+        draft.intervals[:] = [row for row in draft.intervals if row["start_ns"] < 2e9]
+
+    def empty(draft: Any) -> None:
+        for row in draft.intervals:
+            row["count"] = 0
+
+    moved = [made(slower_by(0.3)) for _ in range(5)]
+    (sentence,) = not_stationary([*moved, made(short), made(empty)])
+    assert "over 40 intervals of 5 runs together" in sentence
+    # Of four that can be looked at, each has its own reason.
+    (sentence,) = not_stationary([*moved[:4], made(short), made(empty)])
+    assert sentence.startswith("In 4 of 6 runs: The mean service time")
 
 
 def test_a_fault_leaves_each_run_of_a_case_to_itself(made: Make) -> None:

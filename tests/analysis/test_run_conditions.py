@@ -9,17 +9,10 @@ from typing import Any
 import pytest
 
 from kvmark.analysis.compare.comparability import cautions
-from kvmark.analysis.summary.metrics import rate_of
-from kvmark.analysis.verdict.run_conditions import (
-    AtUsualSpeed,
-    adjust_for_speed,
-    cold_runs,
-    fixed_work_ns,
-    unlike_machines,
-)
+from kvmark.analysis.verdict.run_conditions import cold_runs, fixed_work_ns, unlike_machines
 from kvmark.records import Run
 from kvmark.run.sampler import Sampler
-from kvmark.stats import Estimate, Placed, mean_interval, warming
+from kvmark.stats import Placed, warming
 
 Make = Callable[[], Any]
 
@@ -219,46 +212,3 @@ def test_every_sample_has_the_processor_time_of_the_fixed_work(healthy: Make) ->
     took = [row["fixed_work_ns"] for row in map(json.loads, lines) if row["node"] == "coordinator"]
     assert len(took) == 2
     assert all(0 < one < S for one in took)
-
-
-def study_at_speeds(make: Make, follows: float, system: str = "redis") -> list[dict[int, Run]]:
-    """Six blocks of three cases on a machine whose speed changes from run to run."""
-    chance = random.Random(5)
-    cases: list[dict[int, Run]] = [{}, {}, {}]
-    for repetition in range(6):
-        for number, case in enumerate(cases):
-            slower, draft = math.exp(chance.gauss(0, 0.1)), make()
-            draft.speed_up((number + 1) * slower**-follows)
-            draft.testbed["system"] = system
-            for second in (0, 20):
-                draft.watch("coordinator", [second], fixed_work_ns=int(MS * slower))
-            # Those within the run don't count.
-            draft.watch("coordinator", [7], fixed_work_ns=9 * MS)
-            case[repetition] = draft.run()
-    return cases
-
-
-def test_throughput_is_told_at_the_usual_speed_of_the_machine(
-    healthy: Make, healthy_open: Make
-) -> None:
-    def adjusted(cases: list[dict[int, Run]]) -> AtUsualSpeed:
-        return adjust_for_speed(cases, lambda _, run: rate_of(run), "ops/s")
-
-    cases = study_at_speeds(healthy, 0.5)
-    found = adjusted(cases)
-    assert [one.value for one in found.slopes] == [pytest.approx(-0.5, abs=0.01)]
-    first, second, third = (found.figures[number] for number in range(3))
-    assert second.value / first.value == pytest.approx(2, rel=0.01)
-    assert third.value / first.value == pytest.approx(3, rel=0.01)
-    assert (first.error or 0) < 0.01 * first.value < (mean_of(cases[0]).error or 0)
-    assert found.factors.keys() == {run.id for case in cases for run in case.values()}
-    # What doesn't follow it, and what has a rate of its own, isn't adjusted.
-    assert adjusted(study_at_speeds(healthy_open, 0.5)) == AtUsualSpeed({}, {}, ())
-    # Each kind of servers has its own slope.
-    both = adjusted([*cases, *study_at_speeds(healthy, 0.2, "cassandra")])
-    assert [round(one.value, 1) for one in both.slopes] == [-0.5, -0.2]
-    assert both.figures[0] == first
-
-
-def mean_of(case: dict[int, Run]) -> Estimate:
-    return mean_interval([rate_of(run) for run in case.values()], "ops/s")

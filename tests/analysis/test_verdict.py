@@ -691,10 +691,11 @@ def test_collections_of_all_runs_of_a_case_count_together(healthy: Make) -> None
     assert case_verdict([often, rarely, rarely, rarely]).judgement is Judgement.SUSPECT
     (reason,) = case_verdict([often, *[rarely] * 4]).reasons
     # What gave no reason may have been 1 %.
-    assert (reason.level, reason.evidence["share"]) == (NOTE, pytest.approx(0.34 / 5))
-    assert "6.8 % of the time of 5 runs, at most 30 % of one" in reason.sentence
+    assert (reason.level, reason.evidence["share_at_most"]) == (NOTE, pytest.approx(0.34 / 5))
+    assert "at most 6.8 % of the time of 5 runs, and 30 % of that of one" in reason.sentence
     (reason,) = case_verdict([*[often] * 3, rarely, rarely]).reasons
     assert (reason.level, reason.evidence["runs_with_this"]) == (SUSPECT, 3)
+    assert case_verdict([judged(healthy, garbage(0.015)), *[rarely] * 4]).reasons == ()
 
 
 def test_operations_of_all_runs_of_a_case_count_together(healthy: Make) -> None:

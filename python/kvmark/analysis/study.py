@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from kvmark.analysis.summary import sums
@@ -19,7 +18,6 @@ from kvmark.analysis.summary.run import by_outcome, rate_resolution
 from kvmark.analysis.verdict.cases import CaseSummary, aggregate, is_repeated, verdict_of
 from kvmark.analysis.verdict.checks_run import imprecise
 from kvmark.analysis.verdict.judge import Judge, judge
-from kvmark.analysis.verdict.run_conditions import AtUsualSpeed, adjust_for_speed
 from kvmark.records import Case, Judgement, Run
 from kvmark.spec.metric import THROUGHPUT, Metric, parse_comparable
 from kvmark.spec.study import StudySpec
@@ -96,8 +94,6 @@ class StudyRow:
     retries: int | None = None
     #: Of all operations together, with its interval; none with too few of them.
     response_p99: Estimate | None = None
-    #: Throughput at the machine's usual speed; none where that isn't known.
-    adjusted: Estimate | None = None
 
     @property
     def title(self) -> str:
@@ -155,8 +151,6 @@ class StudyEffect:
     #: interval, widened for their number, lies wholly above another. A mean over all of them,
     #: however well it is known, is then none's.
     extremes: tuple[float, float] | None = None
-    #: The change at the machine's usual speed; none where that isn't known for every pair.
-    adjusted: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +219,11 @@ class StudyResults:
     missing: int
     #: None for a study without proxies.
     proxies: ProxyCosts | None
-    #: How throughput follows the machine's speed, for each kind of servers where that is known.
-    slopes: tuple[Estimate, ...] = ()
 
     @property
     def unit(self) -> str:
         """The unit of throughput."""
-        return _unit(records=self.spec.measure == "records")
+        return "records/s" if self.spec.measure == "records" else "ops/s"
 
     @property
     def published_source(self) -> str | None:
@@ -239,43 +231,17 @@ class StudyResults:
         return "; ".join(dict.fromkeys(table.source for table in self.spec.published)) or None
 
 
-def at_usual_speed(cases: Sequence[CaseRuns], *, records: bool = False) -> AtUsualSpeed:
-    """The throughputs of cases at the machine's usual speed.
-
-    Raises:
-        RecordsError: a run's files can't be read.
-    """
-    runs = [{each: case.runs[each] for each in sorted(case.comparable)} for case in cases]
-    return adjust_for_speed(
-        runs,
-        lambda number, run: _rate(run, cases[number].commands, records=records),
-        _unit(records=records),
-    )
-
-
 def study_rows(
-    cases: Iterable[CaseRuns],
-    judged: Judge = judge,
-    adjusted: Mapping[int, Estimate] = MappingProxyType({}),
-    *,
-    records: bool = False,
+    cases: Iterable[CaseRuns], judged: Judge = judge, *, records: bool = False
 ) -> tuple[StudyRow, ...]:
     """One row per case; throughput counts records instead of operations when asked.
 
-    ``judged`` gives the verdict on each run, ``adjusted`` the throughput of cases, by their
-    numbers, at the machine's usual speed.
+    ``judged`` gives the verdict on each run.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
-    return tuple(
-        _row(case, judged, adjusted.get(number), records=records)
-        for number, case in enumerate(cases)
-    )
-
-
-def _unit(*, records: bool) -> str:
-    return "records/s" if records else "ops/s"
+    return tuple(_row(case, judged, records=records) for case in cases)
 
 
 class _Pair(NamedTuple):
@@ -293,7 +259,6 @@ def effect(
     request: EffectAsked,
     cases: Sequence[CaseRuns],
     published: Mapping[Levels, PublishedFigures],
-    factors: Mapping[str, float] = MappingProxyType({}),
     *,
     records: bool = False,
 ) -> StudyEffect:
@@ -303,14 +268,13 @@ def effect(
         request: which change.
         cases: everything that was measured.
         published: all published figures by their levels, sorted.
-        factors: what adjusts the throughput of runs, by their ids, to the machine's usual speed.
         records: whether throughput counts records.
 
     Raises:
         RecordsError: a run's files can't be read.
     """
     metric = parse_comparable(request.of)
-    pairs, adjusted, left_out = [], [], Counter[str]()
+    pairs, left_out = [], Counter[str]()
     by_levels = {tuple(sorted(case.levels.items())): case for case in cases}
     for levels, before, after in _pairs(request, by_levels):
         both = before, after
@@ -322,7 +286,6 @@ def effect(
             sides = [[case.runs[each] for each in case.comparable] for case in both]
             floor = resolution(sides[0], sides[1], metric)
             pairs.append(_Pair(levels, blocks, floor))
-            adjusted.append(_adjusted(pairs[-1], before, after, factors))
         elif before.cold or after.cold:
             left_out["cold"] += 1
     theirs = [
@@ -330,11 +293,9 @@ def effect(
         for _, before, after in _pairs(request, published)
         if (one := _published(before, metric)) and (two := _published(after, metric))
     ]
-    known = metric == THROUGHPUT and all(adjusted)
     return StudyEffect(
         asked=request,
         change=_overall(pairs),
-        adjusted=_overall([one for one in adjusted if one]) if known else None,
         by_case=tuple(
             EffectOfCase(pair.levels, _change(pair.blocks.values(), pair.floor)) for pair in pairs
         ),
@@ -345,7 +306,7 @@ def effect(
     )
 
 
-def _row(case: CaseRuns, judged: Judge, adjusted: Estimate | None, *, records: bool) -> StudyRow:
+def _row(case: CaseRuns, judged: Judge, *, records: bool) -> StudyRow:
     tried = list(case.runs.values())
     runs = [run for run in tried if run.counted]
     figures = aggregate(runs, judged) if runs else None
@@ -357,7 +318,6 @@ def _row(case: CaseRuns, judged: Judge, adjusted: Estimate | None, *, records: b
         levels=case.levels,
         figures=figures,
         throughput=None if figures is None else _throughput(case, runs, figures, records=records),
-        adjusted=adjusted,
         completed=sum(total.count for total in totals),
         errors=by_outcome(totals, excluded=sums.ANSWERED),
         failures=case.failures,
@@ -380,7 +340,7 @@ def _throughput(
 ) -> Estimate:
     if not records and not case.commands:
         return figures.throughput
-    unit = _unit(records=records)
+    unit = "records/s" if records else "ops/s"
     rates = [_rate(run, case.commands, records=records) for run in runs]
     if len(runs) > 1:
         return mean_interval(rates, unit, floor=rate_resolution(runs) * max(rates))
@@ -441,19 +401,6 @@ def _blocks(
         for repetition in sorted(before.comparable & after.comparable)
         if (one := figure_in(before, repetition)) and (two := figure_in(after, repetition))
     }
-
-
-def _adjusted(
-    pair: _Pair, before: CaseRuns, after: CaseRuns, factors: Mapping[str, float]
-) -> _Pair | None:
-    """The same at the machine's usual speed; none where that isn't known for a run."""
-    blocks = {}
-    for repetition, values in pair.blocks.items():
-        own = [factors.get(case.runs[repetition].id) for case in (before, after)]
-        if own[0] is None or own[1] is None:
-            return None
-        blocks[repetition] = (values[0] * own[0], values[1] * own[1])
-    return pair._replace(blocks=blocks)
 
 
 def _published(figures: PublishedFigures, metric: Metric) -> float | None:

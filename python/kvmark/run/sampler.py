@@ -5,7 +5,6 @@ A sample includes the time for a fixed amount of work, which shows the current s
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import threading
@@ -16,7 +15,6 @@ from contextlib import suppress
 from functools import cache
 from itertools import cycle
 from operator import itemgetter
-from statistics import median
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -34,8 +32,6 @@ _PERIOD_S: Final = 1.0
 _ANSWER_S: Final = 0.2
 """How long the sampler waits for observed servers; later answers are taken with the next sample."""
 
-_AT_ENDS: Final = 15
-"""How often the fixed work is done before and after a run, when the cores are idle."""
 _OBJECTS: Final = 4096
 _READS: Final = 20_000
 """They take a third of a millisecond."""
@@ -106,15 +102,14 @@ class Sampler:
         self._servers = tuple(map(Observer, testbeds))
         self._observed = ObservedServers(sources)
         self._own = psutil.Process()
-        self._cores = tuple(cores) or (None,)
-        self._turns = cycle(self._cores)
+        self._cores = cycle(cores or (None,))
         self._generators = {name: psutil.Process(number) for name, number in processes.items()}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="kvmark-sampler", daemon=True)
 
     def __enter__(self) -> Self:
         """Takes the first sample and continues in the background."""
-        self._take(TIMEOUT_S, self._speed_at_an_end())
+        self._take(TIMEOUT_S)
         self._thread.start()
         return self
 
@@ -122,27 +117,22 @@ class Sampler:
         """Takes the last sample."""
         self._over.set()
         self._thread.join()
-        self._take(TIMEOUT_S, self._speed_at_an_end())
+        self._take(TIMEOUT_S)
         self._observed.close()
         for servers in self._servers:
             servers.close()
 
     def _repeat(self) -> None:
         while not self._over.wait(_PERIOD_S):
-            self._take(_ANSWER_S, fixed_work_ns(next(self._turns)))
+            self._take(_ANSWER_S)
 
-    def _speed_at_an_end(self) -> int:
-        """The median of several samples, over all cores."""
-        each = range(math.ceil(_AT_ENDS / len(self._cores)))
-        return round(median(fixed_work_ns(core) for core in self._cores for _ in each))
-
-    def _take(self, wait_s: float, work_ns: int) -> None:
+    def _take(self, wait_s: float) -> None:
         rows: list[Mapping[str, Any]] = []
         # The end of a process is reported elsewhere.
         with suppress(psutil.NoSuchProcess):
             rows += [sample(process, name) for name, process in self._generators.items()]
         take = process_row if self._generators else sample
-        rows.append({**take(self._own, COORDINATOR), FIXED_WORK: work_ns})
+        rows.append({**take(self._own, COORDINATOR), FIXED_WORK: fixed_work_ns(next(self._cores))})
         rows += [row for servers in self._servers for row in servers.sample()]
         rows += self._observed.rows(wait_s)
         try:

@@ -9,7 +9,6 @@ second, and many commands don't need them.
 
 from kvmark.stats.change_points import change_points, could_be_seen, least_points
 from kvmark.stats.counts import BEYOND, Counts, least_observations
-from kvmark.stats.covariate import Adjustment, Covaried, adjustment
 from kvmark.stats.distributions import mix_test, rise_of_share
 from kvmark.stats.estimate import CONFIDENCE, Estimate, crossing, keeps_within
 from kvmark.stats.level import (

@@ -250,8 +250,8 @@ def warming(values: Sequence[Placed]) -> Estimate | None:
     known = [one for one in values if cases.count(one.case) > 1]
     if not known:
         return None
-    in_case = indicators([one.case for one in known])
-    factors = np.hstack([in_case, indicators([str(one.repetition) for one in known])])
+    in_case = _indicators([one.case for one in known])
+    factors = np.hstack([in_case, _indicators([str(one.repetition) for one in known])])
     # Projects on what cases and repetitions explain.
     hat = factors @ np.linalg.pinv(factors, rtol=1e-9)
     x, y = (
@@ -274,7 +274,7 @@ def warming(values: Sequence[Placed]) -> Estimate | None:
     return Estimate(effect, effect - wide, effect + wide, len(known), "", method)
 
 
-def indicators(labels: Sequence[str]) -> NDArray[np.float64]:
+def _indicators(labels: Sequence[str]) -> NDArray[np.float64]:
     """A column of ones and zeros for each label."""
     column = np.array(labels)[:, None]
     columns: NDArray[np.float64] = (column == np.unique(column)).astype(np.float64)

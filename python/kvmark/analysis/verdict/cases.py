@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from statistics import fmean
 from typing import Final, Generic, TypeVar
 
 from kvmark.analysis.summary.faults import fault_spans
@@ -24,8 +23,9 @@ from kvmark.analysis.verdict.checks_run import (
     IMPRECISE,
     INSUFFICIENT_DATA,
     NOT_STATIONARY,
-    check_stationary_case,
+    check_courses,
     imprecise,
+    steady_courses,
 )
 from kvmark.analysis.verdict.judge import Judge, Verdict, judge
 from kvmark.analysis.verdict.rules import RULES, Level, Reason, percent, reason
@@ -131,9 +131,10 @@ def verdict_of(runs: Sequence[Run], verdicts: Iterable[Verdict]) -> CaseVerdict:
         within = (one for one in reasons if one is not None and one.code != IMPRECISE)
         reasons = (*within, imprecise(case_throughput(runs)))
     is_alone = any(run.manifest.imported or fault_spans(run) for run in runs)
-    if len(runs) >= _ENOUGH_RUNS and not is_alone:
+    courses = [] if is_alone else steady_courses(runs)
+    if len(courses) >= _ENOUGH_RUNS:
         single = (one for one in reasons if one is not None and one.code != NOT_STATIONARY)
-        reasons = (*single, *check_stationary_case(runs))
+        reasons = (*single, *check_courses(courses, _ENOUGH_RUNS))
     found = (one for one in (*reasons, unrepeated(runs)) if one is not None)
     return CaseVerdict.of_runs(found, verdict.runs)
 
@@ -164,7 +165,7 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
         # The error is that between the runs.
         return None
     if code in _GARBAGE and runs >= _ENOUGH_RUNS:
-        return _garbage(worst, reasons, runs)
+        return _garbage(reasons, runs)
     some = "" if len(reasons) == runs else f"In {len(reasons)} of {runs} runs: "
     return replace(
         worst,
@@ -202,18 +203,24 @@ def _samples(worst: Reason, reasons: Sequence[Reason], runs: int) -> Reason | No
     )
 
 
-def _garbage(worst: Reason, reasons: Sequence[Reason], runs: int) -> Reason | None:
-    """The share of all runs: in one of seconds it depends on where a collection fell."""
-    unnoticed = RULES[worst.code].note or 0.0
-    shares = [float(one.evidence["share"]) for one in reasons]
-    # As much as goes without a reason.
-    share = fmean([*shares, *[unnoticed] * (runs - len(shares))])
+def _garbage(reasons: Sequence[Reason], runs: int) -> Reason | None:
+    """The share of all runs: in one of seconds it depends on where a collection fell.
+
+    A run without the reason has the rule's least share at most.
+    """
+    worst = max(reasons, key=lambda one: float(one.evidence["share"]))
+    known, code = [float(one.evidence["share"]) for one in reasons], worst.code
+    unnoticed = RULES[code].note or 0.0
+    if sum(known) / runs <= unnoticed:
+        return None
+    most = (sum(known) + unnoticed * (runs - len(known))) / runs
+    evidence = {"share_at_most": most, "share_of_worst": max(known)}
     return reason(
-        worst.code,
-        share,
-        f"{_GARBAGE[worst.code]} collected garbage {percent(share)} of the time of {runs} runs, at"
-        f" most {percent(max(shares))} of one",
-        {**worst.evidence, "share": share, "runs_with_this": len(shares), "runs": runs},
+        code,
+        most,
+        f"{_GARBAGE[code]} collected garbage at most {percent(most)} of the time of {runs} runs,"
+        f" and {percent(max(known))} of that of one",
+        {**evidence, "runs_with_this": len(known), "runs": runs},
         phase=worst.phase,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Final
 
@@ -222,25 +222,36 @@ def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
     for segment, rows in phase.quiet if _is_steady(phase) else ():
         sums = interval_sums(rows)
         moved = [(name, _drift(sums[column].drop_nulls())) for column, name in _MOVES.items()]
-        yield _moved_most(phase, moved, f"intervals{segment.place}")
+        yield _moved_most(phase.name, moved, f"intervals{segment.place}")
 
 
-def check_stationary_case(runs: Sequence[Run]) -> Iterator[Reason | None]:
+def steady_courses(runs: Iterable[Run]) -> list[pl.DataFrame]:
+    """The sums of the intervals of runs in the order of time.
+
+    Without runs whose rate is planned to change, that completed nothing, or that have too few
+    intervals.
+    """
+    ordered = sorted(runs, key=lambda run: run.manifest.created)
+    phases = [JudgedPhase(run, record) for run in ordered for record in run.counted]
+    courses = [interval_sums(phase.full_intervals) for phase in phases if _is_steady(phase)]
+    return [one for one in courses if len(one) >= _LEAST_FOR_DRIFT and one["succeeded"].sum() > 0]
+
+
+def check_courses(courses: Sequence[pl.DataFrame], least: int) -> Iterator[Reason | None]:
     """Whether several runs moved in the same way, each in itself or from one to the next.
 
     What one run does alone, such as while the machine has a busy neighbour, is part of the scatter
     of the runs.
+
+    Args:
+        courses: those of :func:`steady_courses`.
+        least: the least number of runs of an interval.
     """
-    ordered = sorted(runs, key=lambda run: run.manifest.created)
-    phases = [JudgedPhase(run, record) for run in ordered for record in run.counted]
-    sums = [interval_sums(phase.full_intervals) for phase in phases if _is_steady(phase)]
-    if not sums:
-        return
-    within = [(name, _drift(_together(sums, column))) for column, name in _MOVES.items()]
-    yield _moved_most(phases[0], within, f"intervals of {len(sums)} runs together")
-    means = pl.concat([one.select(pl.col(*_MOVES).mean()) for one in sums])
+    within = [(name, _drift(_together(courses, column, least))) for column, name in _MOVES.items()]
+    yield _moved_most("measure", within, f"intervals of {len(courses)} runs together")
+    means = pl.concat([one.select(pl.col(*_MOVES).mean()) for one in courses])
     between = [(name, _drift(means[column].drop_nulls())) for column, name in _MOVES.items()]
-    yield _moved_most(phases[0], between, "runs")
+    yield _moved_most("measure", between, "runs")
 
 
 def _is_steady(phase: JudgedPhase) -> bool:
@@ -249,21 +260,25 @@ def _is_steady(phase: JudgedPhase) -> bool:
     return keep and phase.name == "measure"
 
 
-def _together(sums: Sequence[pl.DataFrame], column: str) -> pl.Series:
-    """The mean course of runs, as long as the shortest; each run's mean is 1."""
-    share = (pl.col(column) / pl.col(column).mean()).alias(column)
-    courses = [one.with_row_index("place").select("place", share) for one in sums]
-    together = pl.concat(courses).group_by("place").agg(pl.col(column).mean()).sort("place")
-    return together[column].head(min(map(len, sums))).drop_nulls()
+def _together(courses: Sequence[pl.DataFrame], column: str, least: int) -> pl.Series:
+    """The mean course of runs, as far as so many have intervals; each run's mean is 1."""
+    value = pl.col(column)
+    shares = [
+        one.with_row_index("place").select("place", value / value.mean()).drop_nulls()
+        for one in courses
+    ]
+    places = pl.concat(shares).group_by("place").agg(value.mean(), runs=pl.len()).sort("place")
+    return places.filter(pl.col("runs") >= least)[column]
 
 
 def check_hit_ratio(phase: JudgedPhase) -> Iterator[Reason | None]:
     """The hit ratio of groups that fill a cache, by the rule of throughput."""
-    for segment, rows in phase.quiet if phase.name == "measure" else ():
+    fills = any(group.get("on_miss") for group in phase.run.manifest.plan.get("groups", ()))
+    for segment, rows in phase.quiet if fills and phase.name == "measure" else ():
         for (group,), ratios in hit_ratios(phase.run, rows).group_by("series", maintain_order=True):
             moved = [(f"hit ratio of group {group}", _drift(ratios["value"]))]
             where = f"intervals{segment.place}"
-            yield _moved_most(phase, moved, where, "unsteady_hit_ratio")
+            yield _moved_most(phase.name, moved, where, "unsteady_hit_ratio")
 
 
 def _drift(series: pl.Series) -> Drift | None:
@@ -275,7 +290,7 @@ def _drift(series: pl.Series) -> Drift | None:
 
 
 def _moved_most(
-    phase: JudgedPhase,
+    phase: str,
     series: Sequence[tuple[str, Drift | None]],
     of: str,
     code: str = NOT_STATIONARY,
@@ -288,11 +303,12 @@ def _moved_most(
     # The change is measured against the middle, so that a fall can be more than all of it.
     median = " of its median" if abs(moved.change) > 1 else ""
     how = "rose" if moved.change > 0 else "fell"
-    return phase.reason(
+    return reason(
         code,
         abs(moved.change),
         f"the {name} {how} by {percent(abs(moved.change))}{median} over {moved.n} {of}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
+        phase=phase,
     )
 
 

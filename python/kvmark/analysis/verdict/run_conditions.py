@@ -4,8 +4,6 @@ A virtual machine's neighbours take from it what no counter tells: the clock rat
 their second threads, caches. Time that was stolen stays 0, and the processor is as busy as before.
 So each sample of a run's resources has the processor time that a fixed piece of work took.
 
-Throughputs are adjusted by the same work beside each run, where no load of the run touches it.
-
 A warm-up ends when its rounds rise no more. The measurements show whether that was enough: the
 same case comes at another place after a start in each repetition.
 """
@@ -13,9 +11,8 @@ same case comes at another place after a start in each repetition.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, median
+from collections.abc import Collection, Iterable, Mapping
+from statistics import median
 from typing import Final
 
 import polars as pl
@@ -26,7 +23,7 @@ from kvmark.analysis.verdict.rules import Reason, percent, real_clock, reason
 from kvmark.records import Run
 from kvmark.records.files import FIXED_WORK
 from kvmark.spec.metric import THROUGHPUT
-from kvmark.stats import Covaried, Estimate, Placed, adjustment, warming
+from kvmark.stats import Estimate, Placed, warming
 from kvmark.stats.estimate import median_interval
 
 _LEAST_SAMPLES: Final = 8
@@ -110,13 +107,17 @@ def cold_runs(cases: Iterable[Mapping[int, Run]]) -> Mapping[str, Reason]:
     for number, runs in enumerate(cases):
         for repetition, run in runs.items():
             place = run.manifest.study.get("after_start")
-            if not isinstance(place, int) or place < 1 or _is_paced(run):
+            groups = run.manifest.plan.get("groups", ())
+            paced = any(one.get("arrival", {}).get("process") != "closed" for one in groups)
+            if not isinstance(place, int) or place < 1 or paced:
                 continue
             value = run_value(run, THROUGHPUT)
             if value:
                 # Some kinds of servers are warm at once.
+                kind = (run.manifest.testbed or {}).get("system")
+                kind = kind or run.manifest.plan.get("system", {}).get("driver")
                 own = Placed(str(number), repetition, place, value)
-                placed.setdefault(_kind(run), {})[run.id] = own
+                placed.setdefault(str(kind), {})[run.id] = own
     found: dict[str, Reason] = {}
     for each in placed.values():
         effect = warming(list(each.values()))
@@ -138,81 +139,3 @@ def _cold_reason(place: int, effect: Estimate) -> Reason | None:
         f" the study's runs are slower by {percent(lost)} than later",
         {"place": place, "lost_share": lost, "lost_share_first": first, "runs": effect.n},
     )
-
-
-def _is_paced(run: Run) -> bool:
-    groups = run.manifest.plan.get("groups", ())
-    return any(one.get("arrival", {}).get("process") != "closed" for one in groups)
-
-
-def _kind(run: Run) -> str:
-    """The kind of system, such as `cassandra`."""
-    kind = (run.manifest.testbed or {}).get("system")
-    return str(kind or run.manifest.plan.get("system", {}).get("driver"))
-
-
-@dataclass(frozen=True, slots=True)
-class AtUsualSpeed:
-    """Throughputs of cases as at the mean speed that the machine had beside them."""
-
-    figures: Mapping[int, Estimate]
-    """By the number of the case."""
-    factors: Mapping[str, float]
-    """What the throughput of a run is multiplied by, by its id."""
-    slopes: tuple[Estimate, ...]
-    """Of throughput over the time of the fixed work, on logarithms, for each kind of servers."""
-
-
-def adjust_for_speed(
-    cases: Sequence[Mapping[int, Run]], rate_of: Callable[[int, Run], float], unit: str
-) -> AtUsualSpeed:
-    """Throughputs adjusted by the fixed work before and after each run (:func:`adjustment`).
-
-    Cases on other servers aren't compared in a block: each kind of servers has its own slope and
-    its own usual speed. Runs at a given rate aren't adjusted.
-
-    Args:
-        cases: the runs of each case that can be used, by repetition.
-        rate_of: the throughput of a run of the case with a number.
-        unit: of the throughput.
-
-    Raises:
-        RecordsError: a run's files can't be read.
-    """
-    measured: dict[tuple[str, ...], dict[str, Covaried]] = {}
-    for number, runs in enumerate(cases):
-        for repetition, run in runs.items():
-            work_ns, rate = work_beside_ns(run), rate_of(number, run)
-            if work_ns and rate and not _is_paced(run):
-                own = Covaried(str(number), repetition, rate, work_ns)
-                measured.setdefault(_servers(run), {})[run.id] = own
-    figures: dict[int, Estimate] = {}
-    factors: dict[str, float] = {}
-    slopes = []
-    for values in measured.values():
-        found = adjustment(list(values.values()))
-        if found is None:
-            continue
-        slopes.append(found.slope)
-        factors |= {run: found.factor(one.covariate) for run, one in values.items()}
-        for case in {one.case for one in values.values()}:
-            own_values = [one for one in values.values() if one.case == case]
-            if len(own_values) == len(cases[int(case)]) > 1:
-                figures[int(case)] = found.mean(own_values, unit)
-    return AtUsualSpeed(figures, factors, tuple(slopes))
-
-
-def work_beside_ns(run: Run) -> float | None:
-    """The mean processor time of the fixed work just before and just after a run."""
-    table = run.resources
-    if not real_clock(run) or not {FIXED_WORK, "at_wall_ns"} <= set(table.columns):
-        return None
-    times = table.sort("at_wall_ns")[FIXED_WORK].drop_nulls().cast(pl.Float64).to_list()
-    return fmean((times[0], times[-1])) if len(times) > 1 else None
-
-
-def _servers(run: Run) -> tuple[str, ...]:
-    """The machine and the kind, version and number of servers."""
-    testbed = run.manifest.testbed or {}
-    version, nodes = testbed.get("version"), len(testbed.get("nodes") or ())
-    return (*same_machine(run), _kind(run), str(version), str(nodes))

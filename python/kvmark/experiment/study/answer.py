@@ -13,7 +13,6 @@ from kvmark.analysis.study import (
     ProxyCosts,
     PublishedFigures,
     StudyResults,
-    at_usual_speed,
     effect,
     study_rows,
 )
@@ -99,7 +98,6 @@ def study_results(
     published = {tuple(sorted(one.levels.items())): _figures(one) for one in study.published}
     runs_made = tuple(run for case in cases for run in case.runs.values())
     beside = (cold, unlike_machines(case.runs.values() for case in cases))
-    adjusted = at_usual_speed(cases, records=in_records)
     through, proxies = study.spec.through, None
     if through is not None:
         source = through.published.source if through.published else ""
@@ -109,18 +107,12 @@ def study_results(
         spec=study.spec,
         factors=study.factors,
         repetitions=study.repetitions,
-        rows=study_rows(
-            cases,
-            partial(_judged, journal.records, beside),
-            adjusted.figures,
-            records=in_records,
-        ),
+        rows=study_rows(cases, partial(_judged, journal.records, beside), records=in_records),
         effects=tuple(
             effect(
                 EffectAsked(one.title, one.from_, one.to, dict(one.within), one.of),
                 cases,
                 published,
-                adjusted.factors,
                 records=in_records,
             )
             for one in study.spec.effects
@@ -131,7 +123,6 @@ def study_results(
         notes=tuple(_notes(study, runs_made)),
         missing=sum(case.failures.count(_MISSING) for case in cases),
         proxies=proxies,
-        slopes=adjusted.slopes,
     )
 
 

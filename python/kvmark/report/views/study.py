@@ -384,8 +384,6 @@ def study_grid(results: StudyResults) -> Grid:
         is_numeric = all(row.levels[name].replace(".", "", 1).isdecimal() for row in rows)
         table.key(name, partial(_level, name), number=is_numeric)
     table.number(results.unit, lambda row: row.throughput, "measured", "strong")
-    if any(row.adjusted for row in results.rows):
-        table.number("adjusted", lambda row: row.adjusted, "measured")
     if len({_runs(row) for row in rows}) > 1:
         table.number("n", _runs, "measured")
     if "operations" in results.spec.columns:
@@ -438,13 +436,6 @@ def effects_grid(results: StudyResults) -> Grid:
     table.word("of", lambda effect: effect.asked.of.replace("_", " "))
     table.number("change, %", change, "measured", "strong")
     table.number("95 % interval", interval, "measured")
-    if any(effect.adjusted for effect in results.effects):
-        table.number("adjusted, %", lambda effect: _signed(effect.adjusted), "measured")
-        table.number(
-            "95 % interval",
-            lambda effect: units.interval(effect.adjusted, _percent),
-            "measured",
-        )
     table.number("cases", lambda effect: len(effect.by_case), "measured")
     table.word("verdict", verdict)
     if _source_note(results):
@@ -546,17 +537,6 @@ def _section_starts(results: StudyResults) -> frozenset[int]:
     return starts if is_long else frozenset([0])
 
 
-def _adjusted_note(results: StudyResults) -> Iterator[str]:
-    """What adjusted throughputs are."""
-    if results.slopes:
-        slopes = units.listed(units.estimate(one.put(operator.neg, "")) for one in results.slopes)
-        yield (
-            "Adjusted: at the mean speed that the machine had in the study, by the time of a fixed"
-            " piece of work before and after each run (CUPED). One percent more time for it lowers"
-            f" throughput by {slopes} %."
-        )
-
-
 def _study_notes(results: StudyResults) -> Iterator[str]:
     rows = results.rows
     if results.repetitions > 1:
@@ -569,7 +549,6 @@ def _study_notes(results: StudyResults) -> Iterator[str]:
         yield f"{ERROR} over the intervals of one run."
     else:
         yield NO_ERROR
-    yield from _adjusted_note(results)
     yield SUCCESSFUL
     if any(_time_ns(row, name) is None for row in rows for name in _times(results)):
         yield f"{units.ABSENT} stands where there is no figure, or too few operations for one."
