@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -33,6 +34,27 @@ from waiting import PATIENCE_S, wait_until
 
 LONG = "--duration 1h --interval 50ms --records 100 -q"
 SIM = f"run ycsb/c --system sim:?mean_us=100 --load never {LONG}"
+
+
+WHILE_IT_LOADS = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "kvmark.interrupts":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+from kvmark.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_program_loads_ends_it_without_a_traceback() -> None:
+    command = [sys.executable, "-c", WHILE_IT_LOADS, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_a_killed_run_is_recovered_and_no_other_is_changed(kvmark: Kvmark) -> None:

@@ -3,8 +3,7 @@
 import signal
 import sys
 from collections.abc import Sequence
-
-from kvmark import interrupts
+from contextlib import suppress
 
 __all__ = ["main"]
 
@@ -15,6 +14,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 the answer is no, 2 usage error, 3 the system under test failed, 130 interrupted, by
     Ctrl-C or by SIGTERM.
     """
+    if arguments is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Nothing is done yet that an interrupt must undo.
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from kvmark import interrupts
+
     # After the program's command, nothing is left to interrupt.
     with interrupts.listening(then=signal.SIG_IGN if arguments is None else None) as asked:
         # Ctrl-C may come while this loads.
