@@ -39,6 +39,12 @@ def test_a_server_that_was_saved_keeps_its_data_in_memory_only(
     assert ask(up(), FIRST, "GET", "a") is None
 
 
+def test_the_line_after_saving_has_the_options_that_the_data_need(up: Up, kvmark: Run) -> None:
+    up(appendonly=True)
+    _, out, _ = kvmark("down", "redis", "--save", "mine")
+    assert out.splitlines()[1].endswith("kvmark up redis --new --from mine --appendonly yes")
+
+
 def test_a_link_in_the_place_of_a_dataset_is_not_followed(loaded: Path, kvmark: Run) -> None:
     (loaded.parent / "link").symlink_to(loaded)
     code, _, err = kvmark("down", "saved:link", "--remove")

@@ -34,7 +34,7 @@ from kvmark.testbed.state import (
     check_name,
     known_testbed,
 )
-from kvmark.testbed.system import Saving, System, TestbedOptions, system_of
+from kvmark.testbed.system import Saving, System, TestbedOptions, option_specs, system_of
 
 _PARTIAL: Final = Path("_partial") / "dataset"
 """The folder of an incomplete copy, where no dataset is looked for."""
@@ -66,6 +66,21 @@ def saved_datasets(root: Path) -> list[SavedDataset]:
         SystemUnderTestError: a description is damaged.
     """
     return [one.dataset for one in all_testbeds(root / SAVED) if one.dataset is not None]
+
+
+def options_for(dataset: Testbed) -> str:
+    """The options that testbeds need to begin with a saved dataset, as users write them.
+
+    Empty, or with a space before it, where all have their defaults.
+    """
+    system = system_of(dataset)
+    specs = {spec.name: spec for spec in option_specs(system.options).values()}
+    values = {name: _word(dataset.made_with.get(name)) for name in _saving_of(system).options}
+    return "".join(
+        f" --{name} {value}"
+        for name, value in values.items()
+        if value != _word(specs[name].default)
+    )
 
 
 def remove_saved(root: Path, name: str) -> Path:

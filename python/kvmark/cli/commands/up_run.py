@@ -21,7 +21,7 @@ from kvmark.spec.url import SystemName
 from kvmark.testbed import STUDY_PREFIX, names_of_testbeds, proxy, testbeds_root
 from kvmark.testbed.control import Stopped
 from kvmark.testbed.launch import bring_back
-from kvmark.testbed.saved import remove_saved, saved_datasets
+from kvmark.testbed.saved import find_saved, options_for, remove_saved, saved_datasets
 from kvmark.testbed.state import Node, Testbed, all_testbeds, known_testbed
 from kvmark.testbed.system import SYSTEMS, System, option_specs, system_of
 
@@ -146,9 +146,10 @@ def stopped_text(stopped: Sequence[Stopped], root: Path, *, named: bool) -> Text
         elif named:
             lines.append(f"{one.name} was down already")
         if one.saved is not None:
+            options = options_for(find_saved(root, one.saved.name))
             lines.append(
                 f"Saved {one.saved.records or 'its data'}; start another testbed with it: kvmark up"
-                f" {one.saved.system} --new --from {one.saved.name}"
+                f" {one.saved.system} --new --from {one.saved.name}{options}"
             )
         if one.removed:
             lines.append(f"Removed {one.folder}")
