@@ -12,6 +12,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -40,10 +41,12 @@ def line_file(source: LinesFrom, *, are_keys: bool = False) -> LineFile:
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise SpecError("cannot be read: it is no regular file", file=source.file)
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
-                raise SpecError("is larger than 1 GiB; give a part of it", file=source.file)
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        status = path.stat()
+        if status.st_size > _LARGEST_FILE:
+            raise SpecError("is larger than 1 GiB; give a part of it", file=source.file)
+        sha256 = _sha256(
+            path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        )
     except OSError as problem:
         raise SpecError(f"cannot be read: {_reason(problem)}", file=source.file) from problem
     except ValueError as problem:  # a NUL in the path
@@ -69,6 +72,13 @@ def line_file(source: LinesFrom, *, are_keys: bool = False) -> LineFile:
             " set XDG_CACHE_HOME to a folder with more room"
         ) from problem
     return made
+
+
+@lru_cache(maxsize=16)
+def _sha256(path: Path, *_state: int) -> str:
+    """The digest of a file in this state: a study compiles hundreds of plans."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_lines(file: LineFile) -> frozenset[str]:
