@@ -40,6 +40,8 @@ INSTRUCTIONS = ("FROM", "RUN", "COPY", "ENV", "WORKDIR", "ENTRYPOINT", "CMD")
 CLIENTS = ("resolv.conf", "hosts", "pip.conf", "ssl/certs", "apt/apt.conf.d")
 SOURCES = ("apt/sources.list", "apt/sources.list.d/debian.sources")
 OF_THE_USER = (".cargo/config.toml", ".m2/settings.xml", ".config/pip/pip.conf")
+# Of the target folder: what a build for this machine looks for.
+OF_BUILDS = (".rustc_info.json", "CACHEDIR.TAG", "maturin", "release", target_folder.RECORD)
 ETC = Path("/etc")
 # The same name as outside: builds that are lent refer to it.
 HOME = Path.home()
@@ -147,15 +149,18 @@ def clone(root: Path, *, lend_target: bool) -> Inside:
     subprocess.run(command, check=True)
     if lend_target:
         cache = inside(root, HOME) / ".cache" / "kvmark"
-        cache.mkdir(parents=True)
-        lend(target_folder.place(), cache / "target")
+        (cache / "target").mkdir(parents=True)
+        # Another build may write there, and those for other targets aren't needed.
+        with target_folder.held() as target:
+            for name in OF_BUILDS:
+                lend(target / name, cache / "target" / name)
         if (library := rocksdb_library.library()) is not None:
             lend(library.parent, cache / library.parent.name)
     return Inside(PROJECT, BASE, rust_folder())
 
 
 def lend(place: Path, there: Path) -> None:
-    """Copies a folder with its times and links, if it exists."""
+    """Copies a file or a folder with its times and links, if it exists."""
     if place.exists():
         subprocess.run(["cp", "-a", str(place), str(there)], check=True)
 
