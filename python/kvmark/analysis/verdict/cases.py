@@ -16,10 +16,13 @@ from functools import cache
 from importlib import resources
 from typing import Final, Generic, TypeVar
 
+import polars as pl
+
 from kvmark.analysis.summary.faults import fault_spans
 from kvmark.analysis.summary.metrics import case_mean, case_throughput, merged_times
 from kvmark.analysis.summary.run import Times, clock_step_ns
 from kvmark.analysis.verdict.checks_run import (
+    ENOUGH_RUNS,
     IMPRECISE,
     INSUFFICIENT_DATA,
     NOT_STATIONARY,
@@ -34,8 +37,6 @@ from kvmark.records.case import experiment
 from kvmark.records.model import TIMES
 from kvmark.stats import Counts, Estimate, least_observations
 
-#: From this number of runs on, their spread gives the error that one short run can't.
-_ENOUGH_RUNS: Final = 5
 #: What speaks against a run that stands alone, and not against one of several.
 _OF_ONE_RUN: Final = "too_short"
 _GARBAGE: Final = {
@@ -119,24 +120,32 @@ def verdict_of(runs: Sequence[Run], verdicts: Iterable[Verdict]) -> CaseVerdict:
     """The verdict of a case from those of its runs, their number, and how well it is known.
 
     The precision within each of several runs is ignored: that between them counts. From five runs
-    on, the same is true of what moves within each.
+    on, so is the drift within each: what they have in common counts.
 
     Raises:
         ValueError: there is no run.
         RecordsError: a run's files can't be read.
     """
     verdict = case_verdict(verdicts)
-    reasons: Iterable[Reason | None] = verdict.reasons
+    ignored: set[str] = set()
+    reasons: list[Reason | None] = []
     if verdict.runs > 1:
-        within = (one for one in reasons if one is not None and one.code != IMPRECISE)
-        reasons = (*within, imprecise(case_throughput(runs)))
-    is_alone = any(run.manifest.imported or fault_spans(run) for run in runs)
-    courses = [] if is_alone else steady_courses(runs)
-    if len(courses) >= _ENOUGH_RUNS:
-        single = (one for one in reasons if one is not None and one.code != NOT_STATIONARY)
-        reasons = (*single, *check_courses(courses, _ENOUGH_RUNS))
-    found = (one for one in (*reasons, unrepeated(runs)) if one is not None)
-    return CaseVerdict.of_runs(found, verdict.runs)
+        ignored.add(IMPRECISE)
+        reasons.append(imprecise(case_throughput(runs)))
+    courses = _courses(runs)
+    if len(courses) >= ENOUGH_RUNS:
+        ignored.add(NOT_STATIONARY)
+        reasons += check_courses(courses)
+    kept = (one for one in verdict.reasons if one.code not in ignored)
+    more = filter(None, (*reasons, unrepeated(runs)))
+    return CaseVerdict.of_runs((*kept, *more), verdict.runs)
+
+
+def _courses(runs: Sequence[Run]) -> Sequence[pl.DataFrame]:
+    """Those of runs that are judged together; none of few, imported or disturbed ones."""
+    if len(runs) < ENOUGH_RUNS or any(run.manifest.imported or fault_spans(run) for run in runs):
+        return ()
+    return steady_courses(runs)
 
 
 def case_verdict(verdicts: Iterable[Verdict]) -> CaseVerdict:
@@ -161,10 +170,10 @@ def _together(code: str, reasons: Sequence[Reason], runs: int) -> Reason | None:
         return worst
     if code == "too_few_samples":
         return _samples(worst, reasons, runs)
-    if code == _OF_ONE_RUN and runs >= _ENOUGH_RUNS:
+    if code == _OF_ONE_RUN and runs >= ENOUGH_RUNS:
         # The error is that between the runs.
         return None
-    if code in _GARBAGE and runs >= _ENOUGH_RUNS:
+    if code in _GARBAGE and runs >= ENOUGH_RUNS:
         return _garbage(reasons, runs)
     some = "" if len(reasons) == runs else f"In {len(reasons)} of {runs} runs: "
     return replace(

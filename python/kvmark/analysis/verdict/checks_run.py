@@ -30,6 +30,8 @@ NOT_STATIONARY: Final = "not_stationary"
 _UNSERVED: Final = "unserved_clients"
 INSUFFICIENT_DATA: Final = frozenset({IMPRECISE, _UNSERVED})
 """The codes of the reasons for which a run's data are insufficient."""
+ENOUGH_RUNS: Final = 5
+"""From this number on, the spread of a case's runs gives the error that a short one can't."""
 _LEAST_FOR_DRIFT = 10
 _WARM_BY = 5
 """The number of runs after which servers are warm, independent of their warm-up."""
@@ -220,9 +222,7 @@ def check_stationary(phase: JudgedPhase) -> Iterator[Reason | None]:
     Where faults were planned, each segment before and after them is looked at alone.
     """
     for segment, rows in phase.quiet if _is_steady(phase) else ():
-        sums = interval_sums(rows)
-        moved = [(name, _drift(sums[column].drop_nulls())) for column, name in _MOVES.items()]
-        yield _moved_most(phase.name, moved, f"intervals{segment.place}")
+        yield _moved_most(_drifts(interval_sums(rows)), f"intervals{segment.place}")
 
 
 def steady_courses(runs: Iterable[Run]) -> list[pl.DataFrame]:
@@ -237,21 +237,16 @@ def steady_courses(runs: Iterable[Run]) -> list[pl.DataFrame]:
     return [one for one in courses if len(one) >= _LEAST_FOR_DRIFT and one["succeeded"].sum() > 0]
 
 
-def check_courses(courses: Sequence[pl.DataFrame], least: int) -> Iterator[Reason | None]:
+def check_courses(courses: Sequence[pl.DataFrame]) -> Iterator[Reason | None]:
     """Whether several runs moved in the same way, each in itself or from one to the next.
 
     What one run does alone, such as while the machine has a busy neighbour, is part of the scatter
     of the runs.
-
-    Args:
-        courses: those of :func:`steady_courses`.
-        least: the least number of runs of an interval.
     """
-    within = [(name, _drift(_together(courses, column, least))) for column, name in _MOVES.items()]
-    yield _moved_most("measure", within, f"intervals of {len(courses)} runs together")
+    within = _drifts(_mean_course(courses))
+    yield _moved_most(within, f"intervals of {len(courses)} runs together")
     means = pl.concat([one.select(pl.col(*_MOVES).mean()) for one in courses])
-    between = [(name, _drift(means[column].drop_nulls())) for column, name in _MOVES.items()]
-    yield _moved_most("measure", between, "runs")
+    yield _moved_most(_drifts(means), "runs")
 
 
 def _is_steady(phase: JudgedPhase) -> bool:
@@ -260,15 +255,14 @@ def _is_steady(phase: JudgedPhase) -> bool:
     return keep and phase.name == "measure"
 
 
-def _together(courses: Sequence[pl.DataFrame], column: str, least: int) -> pl.Series:
-    """The mean course of runs, as far as so many have intervals; each run's mean is 1."""
-    value = pl.col(column)
+def _mean_course(courses: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The mean course of runs, each run's mean being 1; null where fewer than five have a value."""
+    series = pl.col(*_MOVES)
     shares = [
-        one.with_row_index("place").select("place", value / value.mean()).drop_nulls()
-        for one in courses
+        one.with_row_index("place").select("place", series / series.mean()) for one in courses
     ]
-    places = pl.concat(shares).group_by("place").agg(value.mean(), runs=pl.len()).sort("place")
-    return places.filter(pl.col("runs") >= least)[column]
+    mean = pl.when(series.count() >= ENOUGH_RUNS).then(series.mean())
+    return pl.concat(shares).group_by("place").agg(mean).sort("place")
 
 
 def check_hit_ratio(phase: JudgedPhase) -> Iterator[Reason | None]:
@@ -277,8 +271,12 @@ def check_hit_ratio(phase: JudgedPhase) -> Iterator[Reason | None]:
     for segment, rows in phase.quiet if fills and phase.name == "measure" else ():
         for (group,), ratios in hit_ratios(phase.run, rows).group_by("series", maintain_order=True):
             moved = [(f"hit ratio of group {group}", _drift(ratios["value"]))]
-            where = f"intervals{segment.place}"
-            yield _moved_most(phase.name, moved, where, "unsteady_hit_ratio")
+            yield _moved_most(moved, f"intervals{segment.place}", "unsteady_hit_ratio")
+
+
+def _drifts(rows: pl.DataFrame) -> list[tuple[str, Drift | None]]:
+    """The drift of each series that must be stationary, with the series' name."""
+    return [(name, _drift(rows[column].drop_nulls())) for column, name in _MOVES.items()]
 
 
 def _drift(series: pl.Series) -> Drift | None:
@@ -290,12 +288,9 @@ def _drift(series: pl.Series) -> Drift | None:
 
 
 def _moved_most(
-    phase: str,
-    series: Sequence[tuple[str, Drift | None]],
-    of: str,
-    code: str = NOT_STATIONARY,
+    series: Sequence[tuple[str, Drift | None]], of: str, code: str = NOT_STATIONARY
 ) -> Reason | None:
-    """The reason about the series that moved most, if one did."""
+    """The reason about the measured series that moved most, if one did."""
     found = [(name, moved) for name, moved in series if moved is not None]
     if not found:
         return None
@@ -308,7 +303,7 @@ def _moved_most(
         abs(moved.change),
         f"the {name} {how} by {percent(abs(moved.change))}{median} over {moved.n} {of}",
         {"series": name, "change": moved.change, "p_value": moved.p_value, "intervals": moved.n},
-        phase=phase,
+        phase="measure",
     )
 
 
